@@ -4,6 +4,8 @@ pub mod backend;
 mod backoff;
 mod claim;
 mod clock;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod error;
 mod key;
 mod policy;
