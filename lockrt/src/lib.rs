@@ -5,6 +5,8 @@ pub mod backend;
 mod backoff;
 mod claim;
 mod clock;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod error;
 mod gate;
 mod global;

@@ -1,1 +1,14 @@
 //! Harness of the test suites: real servers, a proxy that misbehaves on purpose.
+
+// A harness that cannot go on fails the test that uses it.
+#![allow(clippy::missing_panics_doc, clippy::expect_used, clippy::unwrap_used)]
+
+mod dice;
+mod proxy;
+mod redis_server;
+mod until;
+
+pub use dice::Dice;
+pub use proxy::{Fault, Proxy};
+pub use redis_server::RedisServer;
+pub use until::{soon, until};

@@ -1,0 +1,108 @@
+//! What a failed call means, in sentences without keys, owners and passwords.
+
+use redis::{ErrorKind, RedisError};
+
+use crate::error::BackendError;
+
+/// A failure before the call itself was sent.
+pub(super) fn before_sending(error: &RedisError) -> BackendError {
+    refusal(error).unwrap_or_else(|| BackendError::not_applied(broken("cannot reach Redis", error)))
+}
+
+/// A failure after the call may have been sent.
+pub(super) fn after_sending(error: &RedisError) -> BackendError {
+    refusal(error).unwrap_or_else(|| {
+        BackendError::unknown(broken("the connection to Redis broke before its answer", error))
+    })
+}
+
+/// An answer that none of the scripts gives.
+pub(super) fn unexpected_answer() -> BackendError {
+    BackendError::unknown("Redis gave an answer of an unexpected form; is there a proxy in between?")
+}
+
+/// The TTL is outside of what the server can count.
+pub(super) fn unusable_ttl() -> BackendError {
+    BackendError::not_applied("a ttl must be at least 1 ms and at most 100 years").permanent()
+}
+
+/// A refusal by the server. It comes from before a script's first write to a lock, so the call has
+/// certainly not been carried out.
+fn refusal(error: &RedisError) -> Option<BackendError> {
+    if error.kind() == ErrorKind::RESP3NotSupported {
+        return Some(too_old());
+    }
+    let (code, detail) = (error.code()?, error.detail().unwrap_or_default());
+    // Arguments follow, and they hold keys and owners. An old server gets here by `HELLO` only.
+    if detail.contains("unknown command") {
+        let old = detail.to_ascii_lowercase().contains("hello");
+        return Some(if old { too_old() } else { missing_command() });
+    }
+    let (reason, permanent) = known(code)
+        // Up to version 6 the code of an error raised in a script stands in its text.
+        .or_else(|| detail.split_ascii_whitespace().find_map(known))
+        .unwrap_or((detail, false));
+    let failure = BackendError::not_applied(format!("Redis refused: {reason} ({code})"));
+    Some(if permanent { failure.permanent() } else { failure })
+}
+
+pub(super) fn is_read_only(error: &RedisError) -> bool {
+    is(error, "READONLY")
+}
+
+pub(super) fn is_no_script(error: &RedisError) -> bool {
+    is(error, "NOSCRIPT")
+}
+
+fn is(error: &RedisError, code: &str) -> bool {
+    let in_script =
+        || error.detail().is_some_and(|detail| detail.split_ascii_whitespace().any(|w| w == code));
+    error.code().is_some_and(|given| given == code || (given == "ERR" && in_script()))
+}
+
+/// What a code means, and whether repeating the call is useless.
+fn known(code: &str) -> Option<(&'static str, bool)> {
+    Some(match code {
+        "BUSY" => ("another client's script is running for too long", false),
+        "CLUSTERDOWN" => ("its cluster is down", false),
+        "LOADING" => ("it is still loading its data", false),
+        "MASTERDOWN" => ("it has lost its primary", false),
+        "MISCONF" => ("it cannot save its data to disk, so it takes no writes", false),
+        "NOREPLICAS" => ("too few replicas are connected for a write", false),
+        "NOSCRIPT" => ("its scripts were flushed again while they were being loaded", false),
+        "OOM" => ("it is out of memory", false),
+        "READONLY" => ("it is a read-only replica, perhaps since a failover", false),
+        "TRYAGAIN" => ("it is moving the slot of this lock", false),
+        "ASK" | "CROSSSLOT" | "MOVED" => {
+            ("it is part of a cluster, and this backend talks to a single server", true)
+        }
+        "NOAUTH" => ("it wants a password; write redis://user:password@host:port", true),
+        "NOPERM" => (
+            "this user may not run the commands of locks: get, set, del, pexpire, pttl, exists, time, \
+             evalsha, script|load, publish, subscribe",
+            true,
+        ),
+        "WRONGPASS" => ("user name or password is wrong", true),
+        "WRONGTYPE" => {
+            ("the key of this lock or of its fence holds another type of value; use another prefix", true)
+        }
+        _ => return None,
+    })
+}
+
+fn too_old() -> BackendError {
+    BackendError::not_applied("this server does not speak RESP3; lockrt needs Redis 6 or newer").permanent()
+}
+
+fn missing_command() -> BackendError {
+    BackendError::not_applied("this server lacks a command of locks; lockrt needs scripts and RESP3")
+        .permanent()
+}
+
+fn broken(what: &str, error: &RedisError) -> String {
+    match error.kind() {
+        ErrorKind::Io => format!("{what}: {error}"),
+        // Texts of other kinds may quote what was sent.
+        _ => format!("{what}: {}", error.category()),
+    }
+}

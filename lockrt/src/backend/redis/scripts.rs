@@ -1,0 +1,119 @@
+//! The scripts, how they are called, and what their answers mean.
+
+use std::time::Duration;
+
+use once_cell::sync::Lazy;
+use redis::{Cmd, Value};
+
+use crate::backend::redis::failure;
+use crate::claim::{Attempt, Claim, Released, Renewed};
+use crate::error::BackendError;
+use crate::token::FencingToken;
+
+pub(super) static ACQUIRE: Lazy<Script> = Lazy::new(|| Script::new(include_str!("acquire.lua")));
+pub(super) static RENEW: Lazy<Script> = Lazy::new(|| Script::new(include_str!("renew.lua")));
+pub(super) static RELEASE: Lazy<Script> = Lazy::new(|| Script::new(include_str!("release.lua")));
+
+/// How many locks one call renews; the server does nothing else meanwhile, for about 0.2 ms.
+pub(super) const LOCKS_PER_CALL: usize = 100;
+
+/// A hundred years: far above every TTL in use, and far below where the server's clock overflows.
+const LONGEST_TTL_MS: u64 = 100 * 365 * 24 * 3_600 * 1_000;
+
+/// A script that the server knows by its digest.
+#[derive(Debug)]
+pub(super) struct Script(redis::Script, &'static str);
+
+impl Script {
+    fn new(source: &'static str) -> Self {
+        Self(redis::Script::new(source), source)
+    }
+
+    /// Makes the server know the script.
+    pub(super) fn load(&self) -> Cmd {
+        let mut cmd = redis::cmd("SCRIPT");
+        cmd.arg("LOAD").arg(self.1);
+        cmd
+    }
+
+    /// Calls the script; ask `arguments` arguments of `bytes` bytes in all to be added.
+    fn call(&self, keys: usize, arguments: usize, bytes: usize) -> Cmd {
+        let mut cmd = Cmd::with_capacity(3 + arguments, 64 + bytes);
+        cmd.arg("EVALSHA").arg(self.0.get_hash()).arg(keys);
+        cmd
+    }
+}
+
+pub(super) fn acquire(claim: &Claim, fence: &str) -> Result<Cmd, BackendError> {
+    let (lock, owner, ttl_ms) = (claim.key().as_str(), claim.owner().wire(), usable_ttl_ms(claim)?);
+    let mut cmd = ACQUIRE.call(2, 4, lock.len() + fence.len() + owner.len() + 20);
+    cmd.arg(lock).arg(fence).arg(owner).arg(ttl_ms);
+    Ok(cmd)
+}
+
+pub(super) fn acquired(answer: &Value) -> Result<Attempt, BackendError> {
+    match answer {
+        Value::BulkString(token) => {
+            let token = std::str::from_utf8(token).ok().and_then(|token| token.parse().ok());
+            let token = token.ok_or_else(failure::unexpected_answer)?;
+            Ok(Attempt::Granted { fencing: Some(FencingToken::new(token)) })
+        }
+        // -1 is a holder without an expiry, as written by hand or by another program.
+        Value::Int(left) => {
+            Ok(Attempt::Held { free_in: u64::try_from(*left).ok().map(Duration::from_millis) })
+        }
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+pub(super) fn release(claim: &Claim) -> Cmd {
+    let (lock, owner) = (claim.key().as_str(), claim.owner().wire());
+    let mut cmd = RELEASE.call(1, 2, lock.len() + owner.len());
+    cmd.arg(lock).arg(owner);
+    cmd
+}
+
+pub(super) fn released(answer: &Value) -> Result<Released, BackendError> {
+    match answer {
+        Value::Int(1) => Ok(Released::Freed),
+        Value::Int(0) => Ok(Released::NotHeld),
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+/// One call for at most [`LOCKS_PER_CALL`] claims, each with a TTL that [`usable_ttl_ms`] accepts.
+pub(super) fn renew(claims: &[&Claim]) -> Cmd {
+    let bytes: usize = claims.iter().map(|claim| claim.key().as_str().len() + 160).sum();
+    let mut cmd = RENEW.call(claims.len(), claims.len() * 3, bytes);
+    for claim in claims {
+        cmd.arg(claim.key().as_str());
+    }
+    for claim in claims {
+        cmd.arg(claim.owner().wire()).arg(claim.ttl_ms());
+    }
+    cmd
+}
+
+/// One answer per claim of a call of `claims` claims.
+pub(super) fn renewed(answer: &Value, claims: usize) -> Vec<Renewed> {
+    match answer {
+        Value::Array(answers) if answers.len() == claims => answers.iter().map(renewed_one).collect(),
+        _ => vec![Renewed::Unknown(failure::unexpected_answer()); claims],
+    }
+}
+
+fn renewed_one(answer: &Value) -> Renewed {
+    match answer {
+        Value::Int(1) => Renewed::Extended,
+        Value::Int(0) => Renewed::Gone,
+        _ => Renewed::Unknown(failure::unexpected_answer()),
+    }
+}
+
+/// The TTL of `claim`, unless the server would delete the key or overflow.
+pub(super) fn usable_ttl_ms(claim: &Claim) -> Result<u64, BackendError> {
+    match claim.ttl_ms() {
+        ttl_ms @ 1..=LONGEST_TTL_MS => Ok(ttl_ms),
+        _ => Err(failure::unusable_ttl()),
+    }
+}

@@ -1,0 +1,185 @@
+//! A real Redis server of a test's own.
+
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use lockrt::Redis;
+use lockrt::conformance::Service;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client};
+use rustix::process::{Pid, Signal, kill_process};
+
+const START: Duration = Duration::from_secs(10);
+
+/// A `redis-server` on a free loopback port, empty and without persistence, killed on drop.
+///
+/// The `redis-test` crate starts servers too, but can neither stop one and start it again on its
+/// port nor say what to install, and its stable version follows the driver's release candidate.
+#[derive(Debug)]
+pub struct RedisServer {
+    process: Child,
+    port: u16,
+    directory: PathBuf,
+    options: Vec<String>,
+}
+
+impl RedisServer {
+    /// Starts a server and waits until it answers.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts a server with further command-line options, such as `["--maxmemory", "10mb"]`.
+    #[must_use]
+    pub fn start_with(options: &[&str]) -> Self {
+        static SERVERS: AtomicU64 = AtomicU64::new(0);
+        let number = SERVERS.fetch_add(1, Ordering::Relaxed);
+        let directory = std::env::temp_dir().join(format!("lockrt-redis-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("the directory for temporary files is writable");
+        let options: Vec<String> = options.iter().map(ToString::to_string).collect();
+        // Between choosing a port and using it somebody else may take it.
+        for _ in 0..10 {
+            let port = free_port();
+            let process = spawn(port, &directory, &options);
+            let mut server = Self { process, port, directory: directory.clone(), options: options.clone() };
+            if server.answers() {
+                return server;
+            }
+        }
+        panic!("redis-server has exited ten times in a row; run it by hand to see why");
+    }
+
+    /// Its URL, without a password.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Its port on loopback.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Ends the server at once, as a crash would.
+    pub fn kill(&mut self) {
+        self.resume();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
+    /// Starts the server again on its port, after killing it; its data is gone.
+    pub fn restart(&mut self) {
+        self.kill();
+        self.process = spawn(self.port, &self.directory, &self.options);
+        assert!(self.answers(), "redis-server has not come back on its port");
+    }
+
+    /// Stops the server's process; its connections stay open and silent.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets a paused server go on.
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// A connection of the test's own.
+    pub async fn raw(&self) -> MultiplexedConnection {
+        let config = AsyncConnectionConfig::new().set_response_timeout(Some(START));
+        let client = Client::open(self.url()).expect("the URL is well-formed");
+        client.get_multiplexed_async_connection_with_config(&config).await.expect("the server is up")
+    }
+
+    /// How often each command has been called, by its name in lower case.
+    pub async fn commandstats(&self) -> HashMap<String, u64> {
+        let mut raw = self.raw().await;
+        let stats: String =
+            redis::cmd("INFO").arg("commandstats").query_async(&mut raw).await.expect("INFO answers");
+        let calls = |line: &str| {
+            let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+            Some((name.to_owned(), rest.split(',').next()?.parse().ok()?))
+        };
+        stats.lines().filter_map(calls).collect()
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw);
+        if let Some(pid) = pid {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Waits until the server answers; false if its process has ended.
+    fn answers(&mut self) -> bool {
+        let deadline = Instant::now() + START;
+        loop {
+            if ping(self.port).is_ok() {
+                return true;
+            }
+            if matches!(self.process.try_wait(), Ok(Some(_))) {
+                return false;
+            }
+            assert!(Instant::now() < deadline, "redis-server has not answered within {START:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+impl Service for RedisServer {
+    type Client = Redis;
+
+    async fn client(&self) -> Redis {
+        Redis::from_url(&self.url()).expect("the URL is well-formed")
+    }
+
+    async fn stored_locks(&self) -> Option<usize> {
+        let mut raw = self.raw().await;
+        let keys: Vec<String> =
+            redis::cmd("KEYS").arg("*").query_async(&mut raw).await.expect("KEYS answers");
+        Some(keys.iter().filter(|key| !key.ends_with("}:fence")).count())
+    }
+}
+
+fn spawn(port: u16, directory: &std::path::Path, options: &[String]) -> Child {
+    let mut command = Command::new("redis-server");
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+    command.arg("--dir").arg(directory).args(options);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    match command.spawn() {
+        Ok(process) => process,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            panic!("redis-server is missing; install it: apt-get install redis-server")
+        }
+        Err(error) => panic!("redis-server cannot be started: {error}"),
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");
+    listener.local_addr().expect("a bound socket has an address").port()
+}
+
+fn ping(port: u16) -> std::io::Result<()> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    stream.write_all(b"PING\r\n")?;
+    let mut answer = [0];
+    stream.read_exact(&mut answer)?;
+    // Any answer will do: a server with a password refuses, and is up.
+    Ok(())
+}
