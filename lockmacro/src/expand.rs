@@ -5,9 +5,11 @@ use quote::{ToTokens as _, quote, quote_spanned};
 use syn::Expr;
 use syn::ext::IdentExt as _;
 
-use crate::args::{Contention, Millis};
-use crate::key::{Segment, Value};
-use crate::model::{Capture, LockedFn};
+use crate::function::Capture;
+use crate::key::Segment;
+use crate::model::LockedFn;
+use crate::placeholder::Value;
+use crate::policy::{Contention, Millis};
 
 /// Like `quote!`, but our names are hidden from the user's code and theirs from ours.
 macro_rules! hidden {
@@ -84,29 +86,25 @@ fn number(millis: &Millis) -> TokenStream {
 fn check(locked: &LockedFn) -> TokenStream {
     let private = private(locked);
     let ttl = number(&locked.ttl);
-    let cap = match &locked.renew {
-        Some(max) => {
-            let max = number(max);
-            hidden!(#private::Some(#max))
-        }
-        None => hidden!(#private::None),
-    };
+    let cap = locked.renew.as_ref().map(number);
+    let cap = cap.map_or_else(|| hidden!(#private::None), |max| hidden!(#private::Some(#max)));
     hidden!(const _: () = #private::check(#ttl, #cap);)
+}
+
+fn name(locked: &LockedFn) -> TokenStream {
+    if let Some(text) = &locked.name {
+        let mut literal = Literal::string(&text.value);
+        literal.set_span(text.span);
+        return literal.into_token_stream();
+    }
+    let private = private(locked);
+    let function = locked.sig.ident.unraw().to_string();
+    hidden!(#private::concat!(#private::module_path!(), "::", #function))
 }
 
 fn site(locked: &LockedFn) -> TokenStream {
     let private = private(locked);
-    let name = match &locked.name {
-        Some(text) => {
-            let mut literal = Literal::string(&text.value);
-            literal.set_span(text.span);
-            literal.into_token_stream()
-        }
-        None => {
-            let function = locked.sig.ident.unraw().to_string();
-            hidden!(#private::concat!(#private::module_path!(), "::", #function))
-        }
-    };
+    let name = name(locked);
     let ttl = number(&locked.ttl);
     let wait = match &locked.contention {
         Contention::Wait(timeout) => {
@@ -174,7 +172,7 @@ fn held(locked: &LockedFn) -> TokenStream {
     let private = private(locked);
     let output = &locked.output;
     let (guard, bind_guard, bind_lease) = lease(locked);
-    let body = body(locked, bind_lease);
+    let body = body(locked, &bind_lease);
     let lost = match locked.contention {
         Contention::Fail | Contention::Wait(_) | Contention::WaitForever => {
             hidden!(#private::fail::<#output>(lost))
@@ -211,7 +209,7 @@ fn lease(locked: &LockedFn) -> (TokenStream, TokenStream, TokenStream) {
 }
 
 /// The user's body, untouched, behind what makes it behave as in a plain function.
-fn body(locked: &LockedFn, bind_lease: TokenStream) -> Group {
+fn body(locked: &LockedFn, bind_lease: &TokenStream) -> Group {
     let LockedFn { body, output, .. } = locked;
     // Captured values are dropped in the order of their capture: reversed, that is the order of a plain function.
     let captures = locked.captures.iter().rev().map(|Capture { cfgs, name }| {

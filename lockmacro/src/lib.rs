@@ -6,10 +6,15 @@
 mod args;
 mod diag;
 mod expand;
+mod function;
 mod key;
 mod model;
+mod placeholder;
+mod policy;
+mod scope;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as TokenStream2;
