@@ -4,6 +4,7 @@ use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::Expr;
 use syn::ext::IdentExt as _;
+use syn::spanned::Spanned as _;
 
 use crate::function::Capture;
 use crate::key::Segment;
@@ -88,7 +89,13 @@ fn check(locked: &LockedFn) -> TokenStream {
     let ttl = number(&locked.ttl);
     let cap = locked.renew.as_ref().map(number);
     let cap = cap.map_or_else(|| hidden!(#private::None), |max| hidden!(#private::Some(#max)));
-    hidden!(const _: () = #private::check(#ttl, #cap);)
+    let tokens = hidden!(const _: () = #private::check(#ttl, #cap););
+    let constant =
+        [Some(&locked.ttl), locked.renew.as_ref()].into_iter().flatten().find_map(Millis::constant);
+    match constant {
+        Some(path) => placed(tokens, path.span()),
+        None => tokens,
+    }
 }
 
 fn name(locked: &LockedFn) -> TokenStream {
@@ -243,7 +250,12 @@ fn refused(locked: &LockedFn) -> TokenStream {
             return hidden!(#private::Err(refused) => #private::fail::<#output>(refused),);
         }
         Contention::Skip => hidden!(#private::skip::<#output>()),
-        Contention::SkipWith(value) => value.to_token_stream(),
+        // With its type named, a wrong value is underlined alone, and not the whole `match`.
+        Contention::SkipWith(value) => hidden! {{
+            #[allow(unreachable_code)]
+            let value: #output = #value;
+            value
+        }},
     };
     hidden! {
         #private::Err(refused) if refused.is_contended() => #contended,

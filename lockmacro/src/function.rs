@@ -87,7 +87,7 @@ fn refuse(sig: &Signature, body: Option<&Group>) -> Result<()> {
             }
         }
         _ => {
-            "this function is not `async`, so it cannot wait for a lock: write `async fn`, and if you did, a macro above (such as              `#[tokio::main]`) has taken it away: put the lock above that macro"
+            "this function is not `async`, so it cannot wait for a lock: write `async fn`, and if you did, a macro above (such as `#[tokio::main]`) has taken it away: put the lock above that macro"
         }
     };
     Err(Error::new_spanned(sig.fn_token, sentence))
@@ -180,7 +180,8 @@ impl Function {
         let Self { attrs, vis, sig, body } = self;
         let uses =
             self.captures().into_iter().map(|Capture { cfgs, name }| quote!(#(#cfgs)* let _ = &#name;));
-        let lease = args.lease.as_ref().map(|lease| {
+        let hidden: Vec<Ident> = self.captures().into_iter().map(|capture| capture.name).collect();
+        let lease = args.lease.as_ref().filter(|lease| !hidden.contains(lease)).map(|lease| {
             let runtime = &args.runtime;
             quote!(let #lease: &#runtime::Lease = ::core::option::Option::unwrap(::core::option::Option::None);)
         });

@@ -1,6 +1,6 @@
 //! Functions of many shapes carry the attribute, compile, and behave as without it.
 #![deny(warnings)]
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::unused_async)]
 
 use std::cell::RefCell;
 use std::fmt::Display;
@@ -335,6 +335,29 @@ async fn functions_made_by_a_macro_have_keys_of_their_own() {
     assert_eq!(enable(1, true).await.unwrap(), ("repo:enable:1:2".into(), false));
 }
 
+#[distributed_lock(key = "{format!(\"{name}-{id}\")}:{[id].map(|id| id + 1)[0]}:{type}:{name.find('}').is_some()}", ttl_ms = 500, lease = held)]
+async fn expressions(name: &str, id: u8, r#type: char) -> Answer<String> {
+    Ok(held.key().as_str().to_owned())
+}
+
+macro_rules! given {
+    ($name:ident, $argument:ident) => {
+        #[distributed_lock(key = "{format!(\"<{id}>\")}:{[id].map(|id| id + 1)[0]}:{id}", ttl_ms = 500, lease = held)]
+        async fn $name($argument: u8, id: u8) -> Answer<String> {
+            let _ = $argument;
+            Ok(held.key().as_str().to_owned())
+        }
+    };
+}
+given!(given, other_id);
+
+#[tokio::test]
+async fn expressions_see_the_arguments_also_inside_strings_closures_and_macros() {
+    let _locks = lockrt::testing::memory();
+    assert_eq!(expressions("a}", 1, 'x').await.unwrap(), "a%7D-1:2:x:true");
+    assert_eq!(given(7, 1).await.unwrap(), "%3C1%3E:2:1");
+}
+
 mod limits {
     pub(crate) const TTL: u64 = 2_000;
     pub(crate) const CAP: u64 = 60_000;
@@ -424,7 +447,14 @@ async fn a_late_value_is_lost_unless_reported_and_an_own_error_stays() {
 #[allow(clippy::items_after_statements)]
 async fn inner_items_and_attributes(_id: u8) -> Result<impl Display + use<>, Fault> {
     #![allow(non_snake_case)]
-    let Name = 'outer: { break 'outer 1 };
+    let Name = 'found: {
+        for number in 0..3 {
+            if number == 1 {
+                break 'found number;
+            }
+        }
+        0
+    };
     #[derive(Debug)]
     struct Fault;
     let _ = format!("{Fault:?}");
