@@ -78,16 +78,16 @@ fn refuse(sig: &Signature, body: Option<&Group>) -> Result<()> {
         return Ok(());
     }
     let sentence = match &sig.output {
+        ReturnType::Type(_, output) if names_future(output) && body.is_some_and(pins_a_block) => {
+            "a function that returns `Box::pin(async move { .. })`, as `#[async_trait]` makes it, is not supported yet: \
+             put the lock on an `async fn` that this one calls"
+        }
         ReturnType::Type(_, output) if names_future(output) => {
-            let pinned_block = body.is_some_and(starts_with_pin);
-            if pinned_block && matches!(&**output, Type::Path(_)) {
-                "functions that `#[async_trait]` has rewritten are not supported yet: put the lock on an `async fn` that this one calls"
-            } else {
-                "this function only makes a future, so the lock would end before the work starts: write `async fn`"
-            }
+            "this function only makes a future, so the lock would end before the work starts: write `async fn`"
         }
         _ => {
-            "this function is not `async`, so it cannot wait for a lock: write `async fn`, and if you did, a macro above (such as `#[tokio::main]`) has taken it away: put the lock above that macro"
+            "this function is not `async`, so it cannot wait for a lock: write `async fn`, and if you did, a macro \
+             above (such as `#[tokio::main]`) has taken it away: put the lock above that macro"
         }
     };
     Err(Error::new_spanned(sig.fn_token, sentence))
@@ -106,9 +106,10 @@ fn names_future(output: &Type) -> bool {
     find.0
 }
 
-/// Whether a body is `Box::pin(..)`, as `#[async_trait]` leaves it.
-fn starts_with_pin(body: &Group) -> bool {
-    body.stream().to_string().replace(' ', "").starts_with("Box::pin(async")
+/// Whether a body makes a boxed block, as `#[async_trait]` leaves it.
+fn pins_a_block(body: &Group) -> bool {
+    let text: String = body.stream().to_string().split_whitespace().collect();
+    text.contains("Box::pin(async")
 }
 
 impl Function {

@@ -50,15 +50,11 @@ async fn destructured(
 
 #[tokio::test]
 async fn destructured_arguments_make_the_key() {
-    let _locks = lockrt::testing::memory();
-    let app = || State(App { name: "n{x".into(), locks: LockManager::clone(&other()) });
+    let locks = lockrt::testing::memory();
+    let app = || State(App { name: "n{x".into(), locks: locks.clone() });
     assert_eq!(destructured(Path(("7".into(), 3)), app()).await.unwrap(), "order:7:3:n%7Bx n{x 7");
     assert!(matches!(destructured(Path(("7".into(), 0)), app()).await, Err(Fault::Other("zero"))));
     assert!(matches!(destructured(Path(("a".into(), 1)), app()).await, Err(Fault::Other("no number"))));
-}
-
-fn other() -> LockManager {
-    LockManager::default()
 }
 
 impl App {
@@ -69,19 +65,19 @@ impl App {
         Ok(self.name.len() + other.len())
     }
 
-    #[distributed_lock(key = "app:{self.name}", ttl_ms = 1_000, manager = &self.locks)]
+    #[distributed_lock(key = "app:{self.name}", ttl_ms = 5_000, manager = &self.locks)]
     async fn by_mutable_reference<'a>(&'a mut self, _: &str) -> Answer<&'a mut String> {
         self.name.push('!');
         Ok(&mut self.name)
     }
 
-    #[distributed_lock(key = "app:{self.name}", ttl_ms = 1_000, manager = &self.locks)]
+    #[distributed_lock(key = "app:{self.name}", ttl_ms = 5_000, manager = &self.locks)]
     async fn by_value(mut self) -> Answer<String> {
         self.name.push('?');
         Ok(self.name)
     }
 
-    #[distributed_lock(key = "app:{self.name}", ttl_ms = 1_000, manager = &self.locks)]
+    #[distributed_lock(key = "app:{self.name}", ttl_ms = 5_000, manager = &self.locks)]
     async fn pinned(self: Pin<&mut Self>) -> Answer<usize> {
         Ok(self.name.len())
     }
@@ -89,7 +85,8 @@ impl App {
 
 #[tokio::test]
 async fn methods_lock_with_the_manager_of_their_object() {
-    let mut app = App { name: "ab".into(), locks: other() };
+    let locks = lockrt::testing::memory();
+    let mut app = App { name: "ab".into(), locks: locks.clone() };
     assert_eq!(app.by_reference("c").await.unwrap(), 3);
     assert_eq!(app.by_mutable_reference("").await.unwrap(), "ab!");
     assert_eq!(Pin::new(&mut app).pinned().await.unwrap(), 3);
@@ -107,16 +104,16 @@ trait Store {
 }
 
 impl Store for u8 {
-    const TTL: u64 = 900;
+    const TTL: u64 = 9_000;
 
     #[distributed_lock(key = "{Self::TTL}:{id:display}", ttl_ms = <Self as Store>::TTL, lease = held)]
     async fn put<T: Display + Clone>(&self, id: T) -> Answer<T> {
-        assert_eq!(held.key().as_str(), format!("900:{id}"));
+        assert_eq!(held.key().as_str(), format!("9000:{id}"));
         Ok(id)
     }
 }
 
-#[distributed_lock(key = "{N}:{ids.len()}:{(*first)}:{ids[0]}", ttl_ms = 500)]
+#[distributed_lock(key = "{N}:{ids.len()}:{(*first)}:{ids[0]}", ttl_ms = 5_000)]
 async fn generic<'a, T, const N: u8>(
     ids: &'a [u8],
     first: &u8,
@@ -138,7 +135,7 @@ async fn traits_and_generics_are_served() {
 }
 
 // Every name the expansion uses, as an argument.
-#[distributed_lock(key = "{key}:{lease}:{manager}:{held}:{ended}:{guard}:{site}", ttl_ms = 500, lease = mine)]
+#[distributed_lock(key = "{key}:{lease}:{manager}:{held}:{ended}:{guard}:{site}", ttl_ms = 5_000, lease = mine)]
 #[allow(clippy::too_many_arguments)]
 async fn names(
     key: u8,
@@ -202,7 +199,7 @@ async fn plain(
     Ok(())
 }
 
-#[distributed_lock(key = "drops", ttl_ms = 500)]
+#[distributed_lock(key = "drops", ttl_ms = 5_000)]
 async fn locked(
     a: Noted<'_>,
     (b, c): (Noted<'_>, Noted<'_>),
@@ -293,13 +290,13 @@ mod shadowed {
         };
     }
 
-    #[lockrt::distributed_lock(key = "s:{id}", ttl_ms = 10, on_contention = skip, lease = held)]
+    #[lockrt::distributed_lock(key = "s:{id}", ttl_ms = 5_000, on_contention = skip, lease = held)]
     pub(crate) async fn skips(id: u8) -> ::std::option::Option<u8> {
         held.check().ok()?;
         ::std::option::Option::Some(id)
     }
 
-    #[lockrt::distributed_lock(key = "s:{id}", ttl_ms = 40, renew = auto(max_ms = 50))]
+    #[lockrt::distributed_lock(key = "s:{id}", ttl_ms = 5_000, renew = auto(max_ms = 6_000))]
     pub(crate) async fn fails(id: u8) -> ::std::result::Result<u8, Fault> {
         ::std::result::Result::Ok(id)
     }
@@ -335,14 +332,14 @@ async fn functions_made_by_a_macro_have_keys_of_their_own() {
     assert_eq!(enable(1, true).await.unwrap(), ("repo:enable:1:2".into(), false));
 }
 
-#[distributed_lock(key = "{format!(\"{name}-{id}\")}:{[id].map(|id| id + 1)[0]}:{type}:{name.find('}').is_some()}", ttl_ms = 500, lease = held)]
+#[distributed_lock(key = "{format!(\"{name}-{id}\")}:{[id].map(|id| id + 1)[0]}:{type}:{name.find('}').is_some()}", ttl_ms = 5_000, lease = held)]
 async fn expressions(name: &str, id: u8, r#type: char) -> Answer<String> {
     Ok(held.key().as_str().to_owned())
 }
 
 macro_rules! given {
     ($name:ident, $argument:ident) => {
-        #[distributed_lock(key = "{format!(\"<{id}>\")}:{[id].map(|id| id + 1)[0]}:{id}", ttl_ms = 500, lease = held)]
+        #[distributed_lock(key = "{format!(\"<{id}>\")}:{[id].map(|id| id + 1)[0]}:{id}", ttl_ms = 5_000, lease = held)]
         async fn $name($argument: u8, id: u8) -> Answer<String> {
             let _ = $argument;
             Ok(held.key().as_str().to_owned())
@@ -363,10 +360,15 @@ mod limits {
     pub(crate) const CAP: u64 = 60_000;
 }
 
+/// Long enough for the other branch to ask for the lock.
+async fn pause() {
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+}
+
 #[distributed_lock(key = "counted", ttl_ms = limits::TTL, renew = auto(max_ms = limits::CAP), on_contention = wait(timeout_ms = 1_000))]
 async fn counted(running: &RefCell<u8>) -> Answer<u8> {
     *running.borrow_mut() += 1;
-    tokio::task::yield_now().await;
+    pause().await;
     let now = *running.borrow();
     *running.borrow_mut() -= 1;
     Ok(now)
@@ -386,19 +388,19 @@ async fn two<T>(first: impl Future<Output = T>, second: impl Future<Output = T>)
 
 #[distributed_lock(key = "busy:{id}", ttl_ms = 5_000)]
 async fn fails(id: u8) -> Answer<u8> {
-    tokio::task::yield_now().await;
+    pause().await;
     Ok(id)
 }
 
 #[distributed_lock(key = "busy:{id}", ttl_ms = 5_000, on_contention = skip)]
 async fn skips(id: u8, done: &RefCell<u8>) {
-    tokio::task::yield_now().await;
+    pause().await;
     *done.borrow_mut() += id;
 }
 
 #[distributed_lock(key = "busy:{text}", ttl_ms = 5_000, on_contention = skip(Ok(later(text).await?)))]
 async fn skips_with(text: String) -> Answer<String> {
-    tokio::task::yield_now().await;
+    pause().await;
     Ok(text)
 }
 
@@ -443,7 +445,7 @@ async fn a_late_value_is_lost_unless_reported_and_an_own_error_stays() {
     assert_eq!(slow_reported().await.unwrap(), 1);
 }
 
-#[distributed_lock(key = "nested-impl:{_id}", ttl_ms = 500)]
+#[distributed_lock(key = "nested-impl:{_id}", ttl_ms = 5_000)]
 #[allow(clippy::items_after_statements)]
 async fn inner_items_and_attributes(_id: u8) -> Result<impl Display + use<>, Fault> {
     #![allow(non_snake_case)]
@@ -469,10 +471,8 @@ fn send<T: Send>(value: T) -> T {
 async fn a_locked_future_is_send_where_the_plain_one_is() {
     let locks = lockrt::testing::memory();
     assert_eq!(send(inner_items_and_attributes(1)).await.unwrap().to_string(), "1");
-    let name = String::from("a");
-    let app = App { name, locks: other() };
+    let app = App { name: "a".into(), locks: locks.clone() };
     assert_eq!(send(app.by_reference("b")).await.unwrap(), 2);
-    drop(locks);
 }
 
 #[tokio::test]
