@@ -26,6 +26,9 @@ pub mod testing;
 mod token;
 mod web;
 
+#[cfg(feature = "macros")]
+pub use lockmacro::distributed_lock;
+
 pub use backend::contract::Backend;
 pub use backend::memory::Memory;
 #[cfg(feature = "redis")]
