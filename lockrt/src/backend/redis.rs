@@ -1,0 +1,4 @@
+//! One Redis server.
+/// One Redis server.
+#[derive(Debug)]
+pub struct Redis;
