@@ -33,7 +33,11 @@ fn fifty_requests_at_two_instances_work_one_at_a_time() {
     });
 
     let (ran, refused): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 200);
-    assert!(ran.len() >= 10, "of 30 waiting requests at least 10 get their 40 ms within 2 s, not {}", ran.len());
+    assert!(
+        ran.len() >= 10,
+        "of 30 waiting requests at least 10 get their 40 ms within 2 s, not {}",
+        ran.len()
+    );
     assert!(!refused.is_empty(), "of 20 requests that do not wait, some meet a holder");
     for answer in &refused {
         answer.assert_refused_by_the_lock();
@@ -82,8 +86,14 @@ fn a_killed_instance_lets_the_other_in_after_the_ttl() {
     });
     let after = Duration::from_micros(work.started_us - held.started_us);
     // The body starts a little after the server set the ttl.
-    assert!(after >= TTL - Duration::from_millis(500), "the heir got in {after:?} after a holder with a ttl of {TTL:?}");
-    assert!(after <= TTL + Duration::from_secs(2), "the heir got in {after:?} after a holder with a ttl of {TTL:?}");
+    assert!(
+        after >= TTL - Duration::from_millis(500),
+        "the heir got in {after:?} after a holder with a ttl of {TTL:?}"
+    );
+    assert!(
+        after <= TTL + Duration::from_secs(2),
+        "the heir got in {after:?} after a holder with a ttl of {TTL:?}"
+    );
     assert!(work.fencing > held.fencing);
 }
 
@@ -174,8 +184,15 @@ impl Instance {
             .expect("the service cannot be started");
         let stdout = process.stdout.take().expect("stdout is piped");
         let mut lines = BufReader::new(stdout).lines();
-        let first = lines.next().and_then(Result::ok).expect("the service ended before it printed its address; its stderr says why");
-        let base = first.split_whitespace().find(|word| word.starts_with("http://")).expect("an address in the first line").to_owned();
+        let first = lines
+            .next()
+            .and_then(Result::ok)
+            .expect("the service ended before it printed its address; its stderr says why");
+        let base = first
+            .split_whitespace()
+            .find(|word| word.starts_with("http://"))
+            .expect("an address in the first line")
+            .to_owned();
         // Read on, so that the service never waits for a full pipe.
         thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         let config = Agent::config_builder().http_status_as_error(false).timeout_global(Some(PATIENCE));
@@ -233,9 +250,15 @@ struct Answer {
 
 impl Answer {
     fn read(mut response: ureq::http::Response<ureq::Body>) -> Result<Self, ureq::Error> {
-        let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let header =
+            |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let (content_type, retry_after) = (header("content-type").unwrap_or_default(), header("retry-after"));
-        Ok(Self { status: response.status().as_u16(), content_type, retry_after, body: response.body_mut().read_to_string()? })
+        Ok(Self {
+            status: response.status().as_u16(),
+            content_type,
+            retry_after,
+            body: response.body_mut().read_to_string()?,
+        })
     }
 
     fn json(&self) -> Value {
@@ -246,7 +269,8 @@ impl Answer {
         assert_eq!(self.status, 409, "{self:?}");
         assert_eq!(self.content_type, "application/problem+json", "{self:?}");
         assert_eq!(self.json()["status"], 409, "{self:?}");
-        let seconds: u64 = self.retry_after.as_deref().and_then(|text| text.parse().ok()).expect("`Retry-After` in seconds");
+        let seconds: u64 =
+            self.retry_after.as_deref().and_then(|text| text.parse().ok()).expect("`Retry-After` in seconds");
         assert!((1..=TTL.as_secs()).contains(&seconds), "{self:?}");
     }
 }
@@ -295,9 +319,10 @@ fn binary() -> &'static PathBuf {
             .expect("cargo cannot be run");
         assert!(built.status.success(), "quote-service does not build");
         let messages = String::from_utf8(built.stdout).expect("cargo's messages are UTF-8");
-        let executable = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find_map(|message| {
-            Some(PathBuf::from(message["executable"].as_str()?))
-        });
+        let executable = messages
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+            .find_map(|message| Some(PathBuf::from(message["executable"].as_str()?)));
         executable.expect("cargo names the executable that it built")
     })
 }

@@ -53,7 +53,14 @@ impl History {
     }
 
     /// Records that work begins now. It ends with what is returned here.
-    pub(crate) fn begin(&self, operation: &'static str, tenant: &str, id: &str, fencing: u64, instance: &str) -> Working<'_> {
+    pub(crate) fn begin(
+        &self,
+        operation: &'static str,
+        tenant: &str,
+        id: &str,
+        fencing: u64,
+        instance: &str,
+    ) -> Working<'_> {
         let work = Work {
             operation,
             tenant: tenant.to_owned(),

@@ -24,7 +24,11 @@ impl Instance {
         Ok(Self {
             name: parsed("INSTANCE")?.unwrap_or_else(host_and_pid),
             backend: backend.to_owned(),
-            peers: peers.split(',').map(|peer| peer.trim().trim_end_matches('/').to_owned()).filter(|peer| !peer.is_empty()).collect(),
+            peers: peers
+                .split(',')
+                .map(|peer| peer.trim().trim_end_matches('/').to_owned())
+                .filter(|peer| !peer.is_empty())
+                .collect(),
             work_ms: parsed("WORK_MS")?.unwrap_or(1_000),
         })
     }
@@ -43,9 +47,14 @@ pub(crate) fn port_from_env() -> Result<u16, String> {
 fn parsed<T: FromStr<Err: Display>>(name: &str) -> Result<Option<T>, String> {
     match env::var(name) {
         Ok(text) if text.is_empty() => Ok(None),
-        Ok(text) => text.parse().map(Some).map_err(|error| format!("{name}={text} cannot be read: {error}; correct it or unset it")),
+        Ok(text) => text
+            .parse()
+            .map(Some)
+            .map_err(|error| format!("{name}={text} cannot be read: {error}; correct it or unset it")),
         Err(VarError::NotPresent) => Ok(None),
-        Err(error @ VarError::NotUnicode(_)) => Err(format!("{name} cannot be read: {error}; correct it or unset it")),
+        Err(error @ VarError::NotUnicode(_)) => {
+            Err(format!("{name} cannot be read: {error}; correct it or unset it"))
+        }
     }
 }
 

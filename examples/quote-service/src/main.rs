@@ -40,9 +40,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let instance = Instance::from_env(manager.backend_name())?;
     let port = instance::port_from_env()?;
-    let listener = TcpListener::bind(("127.0.0.1", port))
-        .await
-        .map_err(|error| format!("port {port} cannot be used ({error}): choose another with PORT=3001, or any free one with PORT=0"))?;
+    let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(|error| {
+        format!(
+            "port {port} cannot be used ({error}): choose another with PORT=3001, or any free one with PORT=0"
+        )
+    })?;
     announce(&instance, &format!("http://{}", listener.local_addr()?))?;
 
     let service = Arc::new(Service { instance, store: Store::default(), history: History::default() });
@@ -60,9 +62,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let _ = stop.send(());
     let report = manager.shutdown(BODIES_END_WITHIN).await;
     writeln!(io::stdout(), "{report}")?;
-    match tokio::time::timeout(ANSWERS_LEAVE_WITHIN, server).await {
-        Ok(ended) => ended??,
-        Err(_) => tracing::warn!("a client did not read its answer in time; its connection was dropped"),
+    if let Ok(ended) = tokio::time::timeout(ANSWERS_LEAVE_WITHIN, server).await {
+        ended??;
+    } else {
+        tracing::warn!("a client did not read its answer in time; its connection was dropped");
     }
     Ok(())
 }

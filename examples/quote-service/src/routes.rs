@@ -18,7 +18,7 @@ use crate::instance::Instance;
 use crate::store::{Quote, Store};
 
 /// More than twice the ttl of [`pause`], so that the next holder has written when the paused one wakes.
-const PAUSE: Duration = Duration::from_millis(4_000);
+const PAUSE: Duration = Duration::from_secs(4);
 
 #[derive(Debug)]
 pub(crate) struct Service {
@@ -27,9 +27,9 @@ pub(crate) struct Service {
     pub(crate) history: History,
 }
 
-/// The answer of work done.
+/// The answer of a request that had the lock, or that was skipped.
 #[derive(Debug, Serialize)]
-struct Ran {
+struct Reply {
     ran: bool,
     served_by: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,7 @@ struct Ran {
     work: Option<Work>,
 }
 
-impl Ran {
+impl Reply {
     fn skipped(service: &Service) -> Self {
         Self { ran: false, served_by: service.instance.name.clone(), quote: None, work: None }
     }
@@ -65,7 +65,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
 async fn recalculate(
     Path((tenant, id)): Path<(String, String)>,
     State(service): State<Arc<Service>>,
-) -> Result<Json<Ran>, QuoteError> {
+) -> Result<Json<Reply>, QuoteError> {
     service.work("recalculate", &tenant, &id, lease, service.instance.work()).await
 }
 
@@ -74,16 +74,16 @@ async fn recalculate(
 async fn refresh(
     Path((tenant, id)): Path<(String, String)>,
     State(service): State<Arc<Service>>,
-) -> Result<Json<Ran>, QuoteError> {
+) -> Result<Json<Reply>, QuoteError> {
     service.work("refresh", &tenant, &id, lease, service.instance.work()).await
 }
 
 /// Somebody else is at it: then nothing is left to do, and that is fine.
-#[distributed_lock(key = "quote:{tenant}:{id}", ttl_ms = 5_000, on_contention = skip(Ok(Json(Ran::skipped(&service)))), lease = lease)]
+#[distributed_lock(key = "quote:{tenant}:{id}", ttl_ms = 5_000, on_contention = skip(Ok(Json(Reply::skipped(&service)))), lease = lease)]
 async fn reindex(
     Path((tenant, id)): Path<(String, String)>,
     State(service): State<Arc<Service>>,
-) -> Result<Json<Ran>, QuoteError> {
+) -> Result<Json<Reply>, QuoteError> {
     service.work("reindex", &tenant, &id, lease, service.instance.work()).await
 }
 
@@ -93,7 +93,7 @@ async fn reindex(
 async fn pause(
     Path((tenant, id)): Path<(String, String)>,
     State(service): State<Arc<Service>>,
-) -> Result<Json<Ran>, QuoteError> {
+) -> Result<Json<Reply>, QuoteError> {
     service.work("pause", &tenant, &id, lease, PAUSE).await
 }
 
@@ -106,7 +106,7 @@ impl Service {
         id: &str,
         lease: &Lease,
         duration: Duration,
-    ) -> Result<Json<Ran>, QuoteError> {
+    ) -> Result<Json<Reply>, QuoteError> {
         let name = &self.instance.name;
         let fencing = lease.fencing().map_or(0, FencingToken::get);
         let working = self.history.begin(operation, tenant, id, fencing, name);
@@ -119,7 +119,7 @@ impl Service {
             return Err(stale.into());
         }
         let work = working.end(Outcome::Wrote);
-        Ok(Json(Ran { ran: true, served_by: name.clone(), quote: Some(quote), work: Some(work) }))
+        Ok(Json(Reply { ran: true, served_by: name.clone(), quote: Some(quote), work: Some(work) }))
     }
 }
 

@@ -20,11 +20,24 @@ pub(crate) struct Quote {
 
 impl Quote {
     /// What follows `before`; the price is made up.
-    pub(crate) fn after(before: Option<&Self>, tenant: &str, id: &str, fencing: u64, written_by: &str) -> Self {
+    pub(crate) fn after(
+        before: Option<&Self>,
+        tenant: &str,
+        id: &str,
+        fencing: u64,
+        written_by: &str,
+    ) -> Self {
         let revision = before.map_or(0, |quote| quote.revision) + 1;
         let seed: u64 = tenant.bytes().chain(id.bytes()).map(u64::from).sum();
         let price_cents = 10_000 + (seed * 7_919 + revision * 1_237) % 90_000;
-        Self { tenant: tenant.to_owned(), id: id.to_owned(), revision, price_cents, fencing, written_by: written_by.to_owned() }
+        Self {
+            tenant: tenant.to_owned(),
+            id: id.to_owned(),
+            revision,
+            price_cents,
+            fencing,
+            written_by: written_by.to_owned(),
+        }
     }
 }
 
@@ -56,7 +69,9 @@ impl Store {
         let mut quotes = self.quotes.lock().unwrap_or_else(PoisonError::into_inner);
         let name = (quote.tenant.clone(), quote.id.clone());
         match quotes.get(&name) {
-            Some(last) if last.fencing > quote.fencing => Err(Stale { brought: quote.fencing, stored: last.fencing }),
+            Some(last) if last.fencing > quote.fencing => {
+                Err(Stale { brought: quote.fencing, stored: last.fencing })
+            }
             _ => {
                 quotes.insert(name, quote);
                 Ok(())
