@@ -4,7 +4,8 @@ use proc_macro2::TokenStream;
 use proptest::prelude::*;
 
 /// Pieces of attributes, right and wrong, that a mutation puts together.
-const PIECES: [&str; 44] = [
+const PIECES: [&str; 45] = [
+    "\"q:{self}:{_}:{super}:{type}\"",
     "key",
     "ttl_ms",
     "on_contention",
