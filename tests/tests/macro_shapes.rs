@@ -463,6 +463,22 @@ async fn inner_items_and_attributes(_id: u8) -> Result<impl Display + use<>, Fau
     Ok(Name)
 }
 
+// Both values become trait objects only where the return type is known inside the body.
+#[distributed_lock(key = "coerced", ttl_ms = 5_000, on_contention = skip(Ok(Box::new('c'))))]
+async fn coerced(early: bool) -> Answer<Box<dyn Display + Send>> {
+    if early {
+        return Ok(Box::new(1));
+    }
+    Ok(Box::new("tail"))
+}
+
+#[tokio::test]
+async fn values_coerce_to_the_return_type() {
+    let _locks = lockrt::testing::memory();
+    assert_eq!(coerced(true).await.unwrap().to_string(), "1");
+    assert_eq!(coerced(false).await.unwrap().to_string(), "tail");
+}
+
 fn send<T: Send>(value: T) -> T {
     value
 }
