@@ -110,7 +110,9 @@ fn mutated_attribute() -> impl Strategy<Value = String> {
     let changes = prop::collection::vec((0..ATTRIBUTE.len(), prop::sample::select(PIECES.to_vec())), 0..4);
     changes.prop_map(|changes| {
         let mut pieces = ATTRIBUTE.to_vec();
-        changes.into_iter().for_each(|(at, piece)| pieces[at] = piece);
+        for (at, piece) in changes {
+            pieces[at] = piece;
+        }
         pieces.join(" ")
     })
 }
