@@ -87,11 +87,14 @@ fn number(millis: &Millis) -> TokenStream {
 fn check(locked: &LockedFn) -> TokenStream {
     let private = private(locked);
     let ttl = number(&locked.ttl);
-    let cap = locked.renew.as_ref().map(number);
-    let cap = cap.map_or_else(|| hidden!(#private::None), |max| hidden!(#private::Some(#max)));
-    let tokens = hidden!(const _: () = #private::check(#ttl, #cap););
-    let constant =
-        [Some(&locked.ttl), locked.renew.as_ref()].into_iter().flatten().find_map(Millis::constant);
+    let maybe = |time: Option<&Millis>| match time.map(number) {
+        Some(time) => hidden!(#private::Some(#time)),
+        None => hidden!(#private::None),
+    };
+    let (cap, wait) = (maybe(locked.renew.as_ref()), maybe(locked.contention.timeout()));
+    let tokens = hidden!(const _: () = #private::check(#ttl, #cap, #wait););
+    let times = [Some(&locked.ttl), locked.renew.as_ref(), locked.contention.timeout()];
+    let constant = times.into_iter().flatten().find_map(Millis::constant);
     match constant {
         Some(path) => placed(tokens, path.span()),
         None => tokens,

@@ -77,7 +77,10 @@ impl LockedFn {
         function.lift_inner_attributes();
         Some(Self {
             captures: function.captures(),
-            constants: can_check(&[args.ttl.as_ref(), args.renew.as_ref()], &function.sig),
+            constants: can_check(
+                &[args.ttl.as_ref(), args.renew.as_ref(), args.contention.timeout()],
+                &function.sig,
+            ),
             attrs: function.attrs,
             vis: function.vis,
             sig: function.sig,
