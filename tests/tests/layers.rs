@@ -1,121 +1,113 @@
-//! The layers of `docs/architecture.md`, compared with what the runtime's files import.
-
-#![allow(clippy::expect_used)] // a tree that cannot be read ends the test, and says why
+//! A file of the runtime imports from rows above its own, or from files to its left.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The files that are nothing but lists of modules.
-const LISTS: [&str; 4] = ["backend", "lib", "protocol", "web"];
+/// The rows of docs/architecture.md, each from left to right.
+const ROWS: [&[&str]; 5] = [
+    &["clock", "key", "token", "policy", "error", "claim", "backoff"],
+    &["protocol::lease", "protocol::waiting", "protocol::freeing", "protocol::kept", "protocol::keeping"],
+    &["backend::contract", "backend::erased", "backend::memory", "backend::redis"],
+    &["observe", "lease", "keeper", "guard", "gate", "acquire", "run", "manager", "global"],
+    &["web", "testing", "private", "conformance", "lib"],
+];
 
-#[test]
-fn a_file_imports_from_rows_above_or_from_its_left() {
-    let layers = Layers::of_the_architecture();
-    let mut wrong = Vec::new();
-    for (module, code) in sources().into_iter().filter(|(module, _)| !LISTS.contains(&module.as_str())) {
-        let Some(own) = layers.place(&module) else {
-            wrong.push(format!("{module} stands in no layer: add it to the table in docs/architecture.md"));
-            continue;
-        };
-        for import in imports(&code) {
-            match layers.place(import) {
-                // Files of one directory are one place.
-                Some(place) if place == own => {}
-                Some((row, column)) if row < own.0 || (row == own.0 && column < own.1) => {}
-                Some(_) => wrong
-                    .push(format!("{module} imports {import}, which is neither above nor to the left of it")),
-                // The outermost row may use what the crate's root offers to everybody.
-                None if own.0 == 4 && import.starts_with(char::is_uppercase) => {}
-                None => wrong.push(format!("{module} imports {import}, which stands in no layer")),
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[test]
-fn only_one_file_names_tracing_and_only_one_boxes_futures() {
-    for (module, code) in sources() {
-        for (text, only) in [("tracing::", "observe"), ("Box<dyn Future", "backend::erased")] {
-            assert!(module == only || !code.contains(text), "{module} names `{text}`; only {only} may");
-        }
-    }
-}
-
-#[test]
-fn imports_are_found_wherever_they_stand() {
-    let code =
-        "use crate::key::LockKey;\n// crate::comment::No\nfn f() -> crate::error::E { $crate::user::g() }";
-    assert_eq!(imports(code).collect::<Vec<_>>(), ["key::LockKey", "error::E"]);
-}
-
-/// Rows of module paths, in order.
-struct Layers(Vec<Vec<String>>);
-
-impl Layers {
-    fn of_the_architecture() -> Self {
-        let page = fs::read_to_string(root().join("docs/architecture.md")).expect("the architecture page");
-        let rows: Vec<Vec<String>> = (0..)
-            .map_while(|number| {
-                let start = format!("| {number} ");
-                let row = page.lines().find(|line| line.starts_with(&start))?;
-                Some(row.split('`').skip(1).step_by(2).map(|name| name.replace('/', "::")).collect())
-            })
-            .collect();
-        assert_eq!(rows.len(), 5, "the table of layers has five rows");
-        Self(rows)
-    }
-
-    /// Row and column of the entry that is the path, or begins it.
-    fn place(&self, path: &str) -> Option<(usize, usize)> {
-        let begins = |entry: &String| {
-            path.strip_prefix(entry.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
-        };
-        self.0.iter().enumerate().find_map(|(row, entries)| Some((row, entries.iter().position(begins)?)))
-    }
-}
-
-/// What follows each `crate::` in the code. Lines of comment do not count, nor does `$crate`.
-fn imports(code: &str) -> impl Iterator<Item = &str> {
-    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
-    lines.flat_map(|line| {
-        line.match_indices("crate::").filter(|(at, _)| !line[..*at].ends_with('$')).map(|(at, text)| {
-            let path = &line[at + text.len()..];
-            path.split(|letter: char| letter != ':' && letter != '_' && !letter.is_alphanumeric())
-                .next()
-                .unwrap_or(path)
-        })
+fn place(module: &str) -> Option<(usize, usize)> {
+    ROWS.iter().enumerate().find_map(|(row, files)| {
+        let column = files.iter().position(|file| module == *file || inside(module, file))?;
+        Some((row, column))
     })
 }
 
-/// Module path and code, without tests, of each file of the runtime.
-fn sources() -> Vec<(String, String)> {
-    let source = root().join("lockrt/src");
-    let mut directories = vec![source.clone()];
-    let mut found = Vec::new();
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(&directory)
-            .expect("the runtime's source")
-            .map(|entry| entry.expect("an entry").path())
-        {
-            if entry.is_dir() {
-                directories.push(entry);
-            } else if entry.extension().is_some_and(|extension| extension == "rs") {
-                let code = fs::read_to_string(&entry).expect("a source file");
-                let code = code.split("#[cfg(test)]\nmod ").next().unwrap_or_default().to_owned();
-                found.push((module(&source, &entry), code));
-            }
+fn inside(module: &str, parent: &str) -> bool {
+    module.strip_prefix(parent).is_some_and(|rest| rest.starts_with("::"))
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
         }
     }
-    assert!(found.len() > 20, "the runtime's source was found");
-    found
 }
 
-fn module(source: &Path, file: &Path) -> String {
-    let path = file.strip_prefix(source).expect("below the source").with_extension("");
-    path.components().map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("::")
+fn module_of(file: &Path, root: &Path) -> String {
+    let path = file.strip_prefix(root).unwrap().with_extension("");
+    path.iter().map(|part| part.to_str().unwrap()).collect::<Vec<_>>().join("::")
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+/// The modules that a source names by `crate::`, in code and not in comments.
+fn imports(source: &str) -> Vec<String> {
+    let code = source.lines().map(|line| line.split("//").next().unwrap_or_default());
+    // A path in a macro that others call is theirs.
+    let code: Vec<String> = code.map(|line| line.replace("$crate::", "")).collect();
+    let named = code.iter().flat_map(|line| line.split("crate::").skip(1).map(|rest| path_of(rest)));
+    named.filter(|path| !path.is_empty()).collect()
+}
+
+/// The leading lower-case segments of a path.
+fn path_of(rest: &str) -> String {
+    let path: String = rest.chars().take_while(|c| c.is_alphanumeric() || matches!(c, '_' | ':')).collect();
+    let segments = path.split("::").take_while(|segment| segment.starts_with(char::is_lowercase));
+    segments.collect::<Vec<_>>().join("::")
+}
+
+/// What is wrong with `module` importing `imported`.
+fn fault(module: &str, imported: &str) -> Option<String> {
+    // Files of one folder are one noun.
+    let own = place(module)?;
+    let Some(theirs) = place(imported).or_else(|| place(imported.rsplit_once("::")?.0)) else {
+        return Some(format!("{module} imports {imported}, which stands in no row"));
+    };
+    (theirs.0 > own.0 || (theirs.0 == own.0 && theirs.1 > own.1))
+        .then(|| format!("{module} imports {imported}, which stands below or to its right"))
+}
+
+#[test]
+fn every_file_stands_in_a_row_and_imports_upward_or_leftward() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lockrt/src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    assert!(files.len() > 30, "the sources have moved");
+    let mut faults = Vec::new();
+    for file in files {
+        let module = module_of(&file, &root);
+        if matches!(module.as_str(), "protocol" | "backend" | "lib") {
+            continue;
+        }
+        if place(&module).is_none() {
+            faults.push(format!("{module} stands in no row"));
+        }
+        let source = fs::read_to_string(&file).unwrap();
+        faults.extend(imports(&source).iter().filter_map(|imported| fault(&module, imported)));
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn an_import_in_the_wrong_direction_is_seen() {
+    assert!(fault("key", "error").is_some(), "rightward");
+    assert!(fault("protocol::lease", "keeper").is_some(), "downward");
+    assert!(fault("backend::redis::link", "observe").is_some(), "downward, from a folder");
+    assert!(fault("keeper::driver", "observe").is_none());
+    assert!(fault("lease", "util").is_some(), "unknown");
+    assert_eq!(
+        imports("use crate::key::LockKey; // crate::guard\nlet x = crate::error::Outcome::Unknown;"),
+        ["key", "error"]
+    );
+}
+
+#[test]
+fn only_observe_names_tracing() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lockrt/src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    for file in files.iter().filter(|file| !file.ends_with("observe.rs")) {
+        let source = fs::read_to_string(file).unwrap();
+        let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+        assert!(!code.collect::<String>().contains("tracing::"), "{}", file.display());
+    }
 }
