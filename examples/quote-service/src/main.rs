@@ -12,6 +12,7 @@ mod store;
 
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +32,17 @@ const BODIES_END_WITHIN: Duration = Duration::from_secs(10);
 const ANSWERS_LEAVE_WITHIN: Duration = Duration::from_secs(2);
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    match serve().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "quote-service: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve() -> Result<(), Box<dyn Error>> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let colours = io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(io::stderr).init();
