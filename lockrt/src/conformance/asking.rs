@@ -101,8 +101,8 @@ pub(super) async fn expired(ttl: Duration) {
 
 /// The value of `future`, which must be ready soon.
 pub(super) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(SOON, future).await {
-        Ok(value) => value,
-        Err(_) => panic!("waited {SOON:?} in vain for {what}"),
-    }
+    let Ok(value) = tokio::time::timeout(SOON, future).await else {
+        panic!("waited {SOON:?} in vain for {what}");
+    };
+    value
 }
