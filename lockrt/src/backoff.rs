@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn spread_stays_within_a_quarter_and_differs() {
-        let base = Duration::from_millis(1_000);
+        let base = Duration::from_secs(1);
         let spans: Vec<Duration> = (0..100).map(|seed| spread(base, seed)).collect();
         assert!(spans.iter().all(|s| (750..=1_250).contains(&s.as_millis())));
         assert!(spans.iter().collect::<std::collections::HashSet<_>>().len() > 50);

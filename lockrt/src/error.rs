@@ -61,6 +61,14 @@ pub enum LockError {
         /// Its key.
         key: LockKey,
     },
+    /// The lease was given back before; only [`Lease::check`](crate::Lease::check) says so.
+    #[error("the lease of lock `{name}` ({key}) was released before; do the guarded work earlier")]
+    Released {
+        /// The lock's name.
+        name: &'static str,
+        /// Its key.
+        key: LockKey,
+    },
     /// The backend lacks what the policy asks for.
     #[error(
         "lock `{name}` asks for {what}, which backend `{backend}` does not offer; choose another backend or drop the demand"
@@ -138,6 +146,7 @@ impl LockError {
             Self::Lost { .. } => "lost",
             Self::Unavailable { .. } => "unavailable",
             Self::Reentrant { .. } => "reentrant",
+            Self::Released { .. } => "released",
             Self::Unsupported { .. } => "unsupported",
             Self::InvalidKey { .. } => "invalid_key",
             Self::InvalidTtl { .. } => "invalid_ttl",

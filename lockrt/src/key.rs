@@ -54,7 +54,6 @@ impl LockKey {
     }
 
     /// Starts a key with fixed text, to which values are added.
-    #[must_use]
     pub fn of(text: impl AsRef<str>) -> KeyBuilder {
         KeyBuilder { text: Ok(String::new()) }.text(text)
     }

@@ -5,6 +5,8 @@
 
 mod calls;
 mod dice;
+#[cfg(doctest)]
+mod docs;
 mod proxy;
 mod redis_server;
 mod until;

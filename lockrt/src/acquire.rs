@@ -1,0 +1,189 @@
+//! How a lock is taken: the only loop that waits.
+
+use std::time::Duration;
+
+use crate::claim::Claim;
+use crate::clock::Moment;
+use crate::error::{BackendError, LockError};
+use crate::gate::{Gate, Turn};
+use crate::guard::LockGuard;
+use crate::keeper::{Answer, Ended, Keeper, Seat, Woken};
+use crate::key::LockKey;
+use crate::lease::{Granted, Lease, is_polled_under};
+use crate::observe;
+use crate::policy::{Contention, LockPolicy, OnCancel, Renewal};
+use crate::protocol::keeping::{Terms, Told};
+use crate::protocol::waiting::{Event, Step, Waiting};
+use crate::token::{OwnerLabel, OwnerToken, ProcessRandom};
+
+/// Everything that an acquire of one manager needs.
+#[derive(Debug)]
+pub(crate) struct Acquirer {
+    pub(crate) keeper: Keeper,
+    pub(crate) gate: Gate,
+    /// Tells managers of one process apart.
+    pub(crate) manager: u64,
+    pub(crate) prefix: String,
+    pub(crate) label: OwnerLabel,
+    pub(crate) random: ProcessRandom,
+}
+
+/// Why an acquire ended without a lock, before it is known whose it was.
+enum Refusal {
+    Contended { waited: Duration, free_in: Option<Duration> },
+    Unavailable(BackendError),
+    ShuttingDown,
+}
+
+impl From<Ended> for Refusal {
+    fn from(_: Ended) -> Self {
+        Self::ShuttingDown
+    }
+}
+
+impl Acquirer {
+    /// Takes the lock, or says why not. `contention` overrides the policy's.
+    ///
+    /// # Cancellation
+    ///
+    /// Leaves nothing behind: the seat's drop has the keeper clean up.
+    pub(crate) async fn acquire(
+        &self,
+        key: &LockKey,
+        policy: &LockPolicy,
+        contention: Contention,
+    ) -> Result<LockGuard, LockError> {
+        let started = self.keeper.clock().now();
+        let result = self.checked(key, policy, contention, started).await;
+        if let Err(error) = &result {
+            observe::refused(policy.name(), self.keeper.capabilities().name(), error);
+        }
+        result
+    }
+
+    async fn checked(
+        &self,
+        key: &LockKey,
+        policy: &LockPolicy,
+        contention: Contention,
+        started: Moment,
+    ) -> Result<LockGuard, LockError> {
+        self.check(key, policy)?;
+        let claim = self.claim(key, policy.ttl(), contention != Contention::Fail);
+        let mut seat = self.keeper.seat(claim, self.terms(key, policy));
+        let name = policy.name();
+        let answer = self.wait(&mut seat, contention, started).await;
+        let Answer { told, ended } = answer.map_err(|refusal| refuse(refusal, name, key))?;
+        let Told::Granted { word, fencing } = told else {
+            // `wait` ends with a grant or a refusal.
+            return Err(LockError::ShuttingDown);
+        };
+        let waited = self.keeper.clock().now().since(started);
+        let claim = seat.claim().clone();
+        let lease = Lease::new(Granted {
+            name,
+            key: key.clone(),
+            fencing,
+            clock: self.keeper.clock(),
+            manager: self.manager,
+            word,
+            ended,
+            home: seat.into_home(),
+        });
+        let guard = LockGuard::new(lease, *policy);
+        observe::granted(name, self.keeper.capabilities().name(), key, &claim, fencing, waited);
+        Ok(guard)
+    }
+
+    /// What can be refused before anything is sent.
+    fn check(&self, key: &LockKey, policy: &LockPolicy) -> Result<(), LockError> {
+        let name = policy.name();
+        let capabilities = self.keeper.capabilities();
+        if is_polled_under(self.manager, key) {
+            return Err(LockError::Reentrant { name, key: key.clone() });
+        }
+        if policy.requires_fencing() && !capabilities.can_fence() {
+            let backend = capabilities.name();
+            return Err(LockError::Unsupported { name, what: "fencing tokens", backend });
+        }
+        policy
+            .check(capabilities.shortest_ttl(), capabilities.offset_margin())
+            .map_err(|source| LockError::InvalidTtl { name, source })
+    }
+
+    /// A claim by a new owner.
+    pub(crate) fn claim(&self, key: &LockKey, ttl: Duration, waits: bool) -> Claim {
+        let owner = OwnerToken::fresh(&self.label, self.random);
+        Claim::new(key.stored(&self.prefix), owner, ttl, waits)
+    }
+
+    fn terms(&self, key: &LockKey, policy: &LockPolicy) -> Terms {
+        let capabilities = self.keeper.capabilities();
+        Terms {
+            name: policy.name(),
+            key: key.clone(),
+            renew_for: match policy.renewal() {
+                Renewal::Off => None,
+                Renewal::Auto { max } => Some(max),
+            },
+            min_hold: policy.hold_at_least(),
+            hold_on_cancel: policy.cancel_action() == OnCancel::Hold,
+            offset_margin: capabilities.offset_margin(),
+            queues: capabilities.is_fair(),
+        }
+    }
+
+    /// Tries, and waits if the policy says so, until there is a grant or a refusal.
+    async fn wait(
+        &self,
+        seat: &mut Seat,
+        contention: Contention,
+        started: Moment,
+    ) -> Result<Answer, Refusal> {
+        let clock = self.keeper.clock();
+        let ttl = seat.claim().ttl();
+        let mut waiting = Waiting::new(contention, ttl, seat.claim().owner().attempt(), started);
+        // Held until the end, so that this process has one contender for the key.
+        let _turn = self.turn(seat, &waiting).await;
+        let mut step = waiting.start(clock.now());
+        loop {
+            let event = match step {
+                Step::Try { within } => {
+                    let answer = seat.attempt(within).await?;
+                    match answer.told {
+                        Told::Granted { .. } => return Ok(answer),
+                        Told::Stale => Event::Stale,
+                        Told::Held { free_in } => Event::Held { free_in },
+                        Told::Unanswered(error) => Event::Unanswered(error),
+                        Told::ShuttingDown => return Err(Refusal::ShuttingDown),
+                    }
+                }
+                Step::Pause { until, listen } => match seat.pause(until, listen).await? {
+                    Woken::Yes => Event::Paused { woken: true },
+                    Woken::No => Event::Paused { woken: false },
+                    Woken::ShuttingDown => return Err(Refusal::ShuttingDown),
+                },
+                Step::Contended { waited, free_in } => return Err(Refusal::Contended { waited, free_in }),
+                Step::Unavailable(error) => return Err(Refusal::Unavailable(error)),
+            };
+            step = waiting.step(event, clock.now());
+        }
+    }
+
+    /// The turn of a claim that waits. None for one that does not, and for one whose wait ended in
+    /// the line: it still makes its one attempt.
+    async fn turn(&self, seat: &Seat, waiting: &Waiting) -> Option<Turn> {
+        if seat.claim().waits() { self.gate.turn(seat.claim().key(), waiting.deadline()).await } else { None }
+    }
+}
+
+fn refuse(refusal: Refusal, name: &'static str, key: &LockKey) -> LockError {
+    let key = key.clone();
+    match refusal {
+        Refusal::Contended { waited, free_in } => {
+            LockError::Contended { name, key, waited, retry_after: free_in }
+        }
+        Refusal::Unavailable(source) => LockError::Unavailable { name, key, source },
+        Refusal::ShuttingDown => LockError::ShuttingDown,
+    }
+}

@@ -1,0 +1,188 @@
+//! One contender per process and key: waiters of one process stand in line here, first come first
+//! served, so that 500 of them cost the lock service what one does.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::clock::Moment;
+use crate::keeper::Keeper;
+use crate::key::LockKey;
+
+/// How long a turn is offered before the next in line gets it.
+const OFFER: Duration = Duration::from_millis(100);
+
+/// The lines of one manager.
+#[derive(Clone)]
+pub(crate) struct Gate(Arc<Inner>);
+
+struct Inner {
+    keeper: Keeper,
+    lines: Mutex<HashMap<LockKey, Line>>,
+}
+
+/// Who waits for a key. It exists while somebody has the turn or is offered it.
+#[derive(Default)]
+struct Line {
+    waiting: VecDeque<Arc<Ticket>>,
+    offered: Option<Offer>,
+}
+
+struct Offer {
+    to: Arc<Ticket>,
+    /// Not taken in time, and nobody else was there to take it.
+    stale: bool,
+}
+
+#[derive(Default)]
+struct Ticket {
+    called: Notify,
+}
+
+/// The right to contend for a key; dropping it lets the next in line.
+pub(crate) struct Turn {
+    gate: Gate,
+    key: LockKey,
+}
+
+impl Gate {
+    pub(crate) fn new(keeper: Keeper) -> Self {
+        Self(Arc::new(Inner { keeper, lines: Mutex::default() }))
+    }
+
+    /// Waits for the turn, at most until `deadline`; none if that has passed.
+    ///
+    /// # Cancellation
+    ///
+    /// Leaves the line.
+    pub(crate) async fn turn(&self, key: &LockKey, deadline: Option<Moment>) -> Option<Turn> {
+        let place = match self.enter(key) {
+            Entered::Turn(turn) => return Some(turn),
+            Entered::Place(place) => place,
+        };
+        if let Some(deadline) = deadline {
+            let ticket = Arc::downgrade(&place.ticket);
+            self.0.keeper.call_at(deadline, move || call(&ticket));
+        }
+        loop {
+            place.ticket.called.notified().await;
+            if let Some(turn) = place.take() {
+                return Some(turn);
+            }
+            let now = self.0.keeper.clock().now();
+            if deadline.is_some_and(|deadline| now >= deadline) {
+                return None;
+            }
+        }
+    }
+
+    fn enter(&self, key: &LockKey) -> Entered {
+        let mut lines = self.lines();
+        let Some(line) = lines.get_mut(key) else {
+            lines.insert(key.clone(), Line::default());
+            return Entered::Turn(Turn { gate: self.clone(), key: key.clone() });
+        };
+        if line.offered.as_ref().is_some_and(|offer| offer.stale)
+            && let Some(offer) = line.offered.take()
+        {
+            // Its owner is not being polled; it goes behind whoever is.
+            line.waiting.push_back(offer.to);
+            return Entered::Turn(Turn { gate: self.clone(), key: key.clone() });
+        }
+        let ticket = Arc::new(Ticket::default());
+        line.waiting.push_back(Arc::clone(&ticket));
+        Entered::Place(Place { gate: self.clone(), key: key.clone(), ticket })
+    }
+
+    /// Offers the turn to the next in line, or closes the line.
+    fn pass(&self, lines: &mut HashMap<LockKey, Line>, key: &LockKey) {
+        let Some(line) = lines.get_mut(key) else { return };
+        line.offered = None;
+        let Some(next) = line.waiting.pop_front() else {
+            lines.remove(key);
+            return;
+        };
+        line.offered = Some(Offer { to: Arc::clone(&next), stale: false });
+        let (gate, ticket, key) = (Arc::downgrade(&self.0), Arc::downgrade(&next), key.clone());
+        next.called.notify_one();
+        let lapses = self.0.keeper.clock().now() + OFFER;
+        self.0.keeper.call_at(lapses, move || {
+            if let (Some(gate), Some(ticket)) = (gate.upgrade(), ticket.upgrade()) {
+                Self(gate).lapse(&key, &ticket);
+            }
+        });
+    }
+
+    /// Takes back an offer that was not taken in time, if somebody else waits for it.
+    fn lapse(&self, key: &LockKey, ticket: &Arc<Ticket>) {
+        let mut lines = self.lines();
+        let Some(line) = lines.get_mut(key) else { return };
+        let Some(offer) = &mut line.offered else { return };
+        if !Arc::ptr_eq(&offer.to, ticket) {
+            return;
+        }
+        if line.waiting.is_empty() {
+            offer.stale = true;
+            return;
+        }
+        line.waiting.push_back(Arc::clone(ticket));
+        self.pass(&mut lines, key);
+    }
+
+    fn lines(&self) -> MutexGuard<'_, HashMap<LockKey, Line>> {
+        self.0.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate").field("lines", &self.lines().len()).finish()
+    }
+}
+
+fn call(ticket: &Weak<Ticket>) {
+    if let Some(ticket) = ticket.upgrade() {
+        ticket.called.notify_one();
+    }
+}
+
+enum Entered {
+    Turn(Turn),
+    Place(Place),
+}
+
+/// A place in line, given up on drop.
+struct Place {
+    gate: Gate,
+    key: LockKey,
+    ticket: Arc<Ticket>,
+}
+
+impl Place {
+    fn take(&self) -> Option<Turn> {
+        let mut lines = self.gate.lines();
+        let line = lines.get_mut(&self.key)?;
+        line.offered.take_if(|offer| Arc::ptr_eq(&offer.to, &self.ticket))?;
+        Some(Turn { gate: self.gate.clone(), key: self.key.clone() })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut lines = self.gate.lines();
+        let Some(line) = lines.get_mut(&self.key) else { return };
+        line.waiting.retain(|ticket| !Arc::ptr_eq(ticket, &self.ticket));
+        if line.offered.as_ref().is_some_and(|offer| Arc::ptr_eq(&offer.to, &self.ticket)) {
+            self.gate.pass(&mut lines, &self.key);
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.gate.pass(&mut self.gate.lines(), &self.key);
+    }
+}

@@ -1,0 +1,71 @@
+//! The owner of a lease: [`LockGuard`].
+
+use std::fmt;
+
+use crate::claim::Released;
+use crate::lease::Lease;
+use crate::policy::{LockPolicy, ReleaseMode};
+
+/// Owns a lock until it is released or dropped.
+///
+/// Dropping it hands the release to the keeper and returns at once, with or without a runtime.
+/// With `on_cancel = hold` dropping it keeps the key until its TTL has passed; only
+/// [`release`](Self::release) then gives it back earlier.
+#[must_use = "the lock is given back as soon as its guard is dropped"]
+pub struct LockGuard {
+    lease: Lease,
+    policy: LockPolicy,
+}
+
+impl LockGuard {
+    pub(crate) fn new(lease: Lease, policy: LockPolicy) -> Self {
+        Self { lease, policy }
+    }
+
+    /// The lease that this guard owns.
+    #[must_use]
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// Releases the lock and says what came of it: [`Released::Freed`], [`Released::NotHeld`] if
+    /// the lease had ended by then, or [`Released::Deferred`] if `min_hold` keeps the key or the
+    /// lock service has not answered within 250 ms, so that the keeper goes on.
+    ///
+    /// # Cancellation
+    ///
+    /// The release goes on.
+    pub async fn release(self) -> Released {
+        self.lease.release().await
+    }
+
+    pub(crate) fn policy(&self) -> &LockPolicy {
+        &self.policy
+    }
+
+    /// Ends the lease of a body that was dropped.
+    pub(crate) fn abandon(&self) {
+        let _ = self.lease.give_back(true);
+    }
+
+    /// Ends the lease of a body that came to its end.
+    pub(crate) async fn settle(&self) {
+        let answer = self.lease.give_back(false);
+        if let (Some(answer), ReleaseMode::Awaited) = (answer, self.policy.release_mode()) {
+            // The body's own result wins whatever the answer is; the keeper has told it.
+            let _ = answer.await;
+        }
+    }
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockGuard").field("lease", &self.lease).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,238 @@
+//! The holder's view of its lock: [`Lease`], and which leases the running body stands under.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, oneshot};
+
+use crate::claim::Released;
+use crate::clock::Clock;
+use crate::error::{LockError, LossReason};
+use crate::key::LockKey;
+use crate::observe;
+use crate::protocol::lease::{End, LeaseWord, Standing};
+use crate::token::FencingToken;
+
+/// A lock that is held until a deadline.
+///
+/// A lease is no absolute guarantee: the holder may be paused past its deadline and not know it.
+/// [`check`](Self::check) before a write that matters narrows that window and does not close it;
+/// sending the [fencing token](Self::fencing) with the write, to a store that refuses a smaller
+/// one than it has seen, does.
+///
+/// Cloning is cheap; every clone is a view of the same lease.
+#[derive(Clone)]
+pub struct Lease(Arc<Inner>);
+
+struct Inner {
+    name: &'static str,
+    key: LockKey,
+    fencing: Option<FencingToken>,
+    clock: Clock,
+    /// Which manager granted it; keys of two managers are different locks.
+    manager: u64,
+    word: Arc<LeaseWord>,
+    ended: Arc<Notify>,
+    given_back: AtomicBool,
+    home: Box<dyn Home>,
+}
+
+/// Where a lease goes when it is given back: its place in the keeper.
+pub(crate) trait Home: Send + Sync {
+    /// Starts the release; `cancelled` says that the body was dropped, or panicked.
+    fn give_back(&self, cancelled: bool) -> oneshot::Receiver<Released>;
+}
+
+/// What a grant consists of.
+pub(crate) struct Granted {
+    pub(crate) name: &'static str,
+    pub(crate) key: LockKey,
+    pub(crate) fencing: Option<FencingToken>,
+    pub(crate) clock: Clock,
+    pub(crate) manager: u64,
+    pub(crate) word: Arc<LeaseWord>,
+    pub(crate) ended: Arc<Notify>,
+    pub(crate) home: Box<dyn Home>,
+}
+
+impl Lease {
+    pub(crate) fn new(granted: Granted) -> Self {
+        let Granted { name, key, fencing, clock, manager, word, ended, home } = granted;
+        let given_back = AtomicBool::new(false);
+        Self(Arc::new(Inner { name, key, fencing, clock, manager, word, ended, given_back, home }))
+    }
+
+    /// What is locked.
+    #[must_use]
+    pub fn key(&self) -> &LockKey {
+        &self.0.key
+    }
+
+    /// The lock's name, as in errors and events.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.0.name
+    }
+
+    /// The number by which a store can refuse this holder once a later one has written; none on a
+    /// backend that cannot fence.
+    #[must_use]
+    pub fn fencing(&self) -> Option<FencingToken> {
+        self.0.fencing
+    }
+
+    /// How long the lease lasts from now unless it is renewed; zero once it has ended.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        match self.standing() {
+            Standing::Held(deadline) => deadline.since(self.0.clock.now()),
+            Standing::Ended(_) => Duration::ZERO,
+        }
+    }
+
+    /// Whether the lease is held at this moment. Never blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`], or [`LockError::Released`] after it was given back.
+    pub fn check(&self) -> Result<(), LockError> {
+        match self.standing() {
+            Standing::Held(_) => Ok(()),
+            Standing::Ended(End::Lost(reason)) => Err(self.loss(reason)),
+            Standing::Ended(End::Released) => {
+                Err(LockError::Released { name: self.0.name, key: self.0.key.clone() })
+            }
+        }
+    }
+
+    /// Resolves when the lease is lost, at once if it has been; never after a release.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping it has no effect.
+    pub async fn lost(&self) -> LockError {
+        loop {
+            let ended = self.ended();
+            match self.standing() {
+                Standing::Held(_) => ended.await,
+                Standing::Ended(End::Lost(reason)) => return self.loss(reason),
+                Standing::Ended(End::Released) => return std::future::pending().await,
+            }
+        }
+    }
+
+    /// Gives the lock back before the body ends: claim quickly, then work. The body runs on
+    /// without the lock and is not stopped at the deadline.
+    ///
+    /// The answer is [`Released::Deferred`] if somebody has given the lease back before, or if the
+    /// lock service has not answered within 250 ms.
+    ///
+    /// # Cancellation
+    ///
+    /// The release goes on.
+    pub async fn release(&self) -> Released {
+        match self.give_back(false) {
+            Some(answer) => answer.await.unwrap_or(Released::Deferred),
+            None => Released::Deferred,
+        }
+    }
+
+    /// Ends the lease and starts its release; none if that was done before.
+    pub(crate) fn give_back(&self, cancelled: bool) -> Option<oneshot::Receiver<Released>> {
+        if self.0.given_back.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        // Sees a deadline that has passed first, so that the loss is told once.
+        if let Standing::Held(_) = self.standing() {
+            self.0.word.end(self.0.clock.now(), End::Released);
+        }
+        Some(self.0.home.give_back(cancelled))
+    }
+
+    /// How the lease stands now. Whoever sees the deadline passed first tells everybody.
+    pub(crate) fn standing(&self) -> Standing {
+        let (standing, just_expired) = self.0.word.at(self.0.clock.now());
+        if just_expired {
+            self.0.ended.notify_waiters();
+            observe::lost(self.0.name, &self.0.key, LossReason::Expired);
+        }
+        standing
+    }
+
+    /// Resolves when the lease is lost after this call.
+    pub(crate) fn ended(&self) -> Notified<'_> {
+        self.0.ended.notified()
+    }
+
+    pub(crate) fn loss(&self, reason: LossReason) -> LockError {
+        LockError::Lost { name: self.0.name, key: self.0.key.clone(), reason }
+    }
+
+    fn is(&self, manager: u64, key: &LockKey) -> bool {
+        self.0.manager == manager && self.0.key == *key
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("name", &self.0.name)
+            .field("key", &self.0.key)
+            .field("fencing", &self.0.fencing)
+            .field("standing", &self.standing())
+            .finish()
+    }
+}
+
+thread_local! {
+    /// The leases of the bodies that are being polled on this thread, outermost first.
+    static POLLED: RefCell<Vec<Lease>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The lease that the running body holds, the innermost one if locks are nested; none outside a
+/// body, in other tasks and under a guard taken by hand.
+///
+/// A callee can so assert what it runs under:
+///
+/// ```
+/// fn write(row: u32) {
+///     assert!(lockrt::current_lease().is_some_and(|lease| lease.check().is_ok()), "row {row} needs the lock");
+/// }
+/// ```
+#[must_use]
+pub fn current_lease() -> Option<Lease> {
+    POLLED.try_with(|polled| polled.borrow().last().cloned()).ok().flatten()
+}
+
+/// Whether a body that is being polled on this thread holds `key` of `manager`.
+pub(crate) fn is_polled_under(manager: u64, key: &LockKey) -> bool {
+    let holds = |polled: &RefCell<Vec<Lease>>| {
+        let polled = polled.borrow();
+        let mut leases = polled.iter().filter(|lease| lease.is(manager, key));
+        leases.any(|lease| matches!(lease.standing(), Standing::Held(_)))
+    };
+    POLLED.try_with(holds).unwrap_or(false)
+}
+
+/// Marks one poll of a body, until it is dropped. Stays on its thread.
+pub(crate) struct Polling(PhantomData<*const ()>);
+
+impl Polling {
+    pub(crate) fn under(lease: &Lease) -> Self {
+        POLLED.with_borrow_mut(|polled| polled.push(lease.clone()));
+        Self(PhantomData)
+    }
+}
+
+impl Drop for Polling {
+    fn drop(&mut self) {
+        // The lease is dropped after the borrow ends: its drop may run code of others.
+        let lease = POLLED.with_borrow_mut(Vec::pop);
+        drop(lease);
+    }
+}

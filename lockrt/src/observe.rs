@@ -1,0 +1,105 @@
+//! Events. This is the only file that names `tracing`.
+//!
+//! A subscriber is foreign code and may panic: that must not change the outcome of a lock, so
+//! every event is sent behind `catch_unwind`, after what it tells has been done.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use tracing::{debug, error, info, warn};
+
+use crate::claim::{Claim, Released};
+use crate::error::{BackendError, LockError, LossReason};
+use crate::key::LockKey;
+use crate::token::FencingToken;
+
+fn guarded(emit: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(emit));
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+pub(crate) fn granted(
+    name: &'static str,
+    backend: &'static str,
+    key: &LockKey,
+    claim: &Claim,
+    fencing: Option<FencingToken>,
+    waited: Duration,
+) {
+    guarded(|| {
+        debug!(
+            name,
+            backend,
+            key = %key,
+            owner = %claim.owner(),
+            fencing = fencing.map(FencingToken::get),
+            waited_ms = millis(waited),
+            "lock granted"
+        );
+    });
+}
+
+/// One event for each acquire that gave no lock.
+pub(crate) fn refused(name: &'static str, backend: &'static str, error: &LockError) {
+    guarded(|| match error {
+        LockError::Contended { key, waited, retry_after, .. } => info!(
+            name,
+            backend,
+            key = %key,
+            waited_ms = millis(*waited),
+            retry_after_ms = retry_after.map(millis),
+            "lock contended"
+        ),
+        other => warn!(name, backend, kind = other.kind(), error = %other, "lock not granted"),
+    });
+}
+
+pub(crate) fn renewed(name: &'static str, key: &LockKey) {
+    guarded(|| debug!(name, key = %key, "lock renewed"));
+}
+
+pub(crate) fn renewal_failed(name: &'static str, key: &LockKey, error: Option<&BackendError>) {
+    guarded(|| {
+        let error = error.map_or_else(|| String::from("no answer"), ToString::to_string);
+        warn!(name, key = %key, error, "lock renewal failed; it is tried again until the lease ends");
+    });
+}
+
+pub(crate) fn lost(name: &'static str, key: &LockKey, reason: LossReason) {
+    guarded(|| warn!(name, key = %key, reason = reason.as_str(), "lock lost: {reason}"));
+}
+
+pub(crate) fn released(name: &'static str, key: &LockKey, released: Released) {
+    guarded(|| match released {
+        Released::Freed => debug!(name, key = %key, "lock released"),
+        Released::NotHeld => warn!(name, key = %key, "lock was no longer ours when it was released"),
+        Released::Deferred => info!(name, key = %key, "lock is released later, by the keeper"),
+    });
+}
+
+pub(crate) fn abandoned(name: &'static str, key: &LockKey, ttl: Duration) {
+    guarded(|| {
+        let ttl_ms = millis(ttl);
+        warn!(name, key = %key, ttl_ms, "release was never answered; the lock has expired by its ttl");
+    });
+}
+
+/// A refusal that the function's return type has no room for.
+pub(crate) fn swallowed(refusal: &LockError) {
+    guarded(|| error!(kind = refusal.kind(), error = %refusal, "lock refusal returned as the neutral value"));
+}
+
+/// A lease was lost and the policy lets the body go on.
+pub(crate) fn ended_unguarded(name: &'static str, key: &LockKey) {
+    guarded(
+        || warn!(name, key = %key, "the body ended after its lease was lost, as `on_lost = report` asks"),
+    );
+}
+
+/// Something about the lock service that an operator should change.
+pub(crate) fn warning(text: &str) {
+    guarded(|| warn!("{text}"));
+}

@@ -1,0 +1,169 @@
+//! Every path that the attribute's expansion may name. No part of the public interface.
+
+pub use core::option::Option::{None, Some};
+pub use core::result::Result::{Err, Ok};
+pub use core::{concat, format_args, module_path};
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use crate::error::{FromLockError, LockError, Skipped, Unanswered};
+use crate::global;
+use crate::guard::LockGuard;
+use crate::key::{InvalidKey, KeyPart, LockKey, encode};
+use crate::manager::LockManager;
+use crate::observe;
+pub use crate::policy::{LockPolicy, OnLost};
+pub use crate::run::{Ended, hold, leave};
+
+/// The fixed half of one annotated function.
+#[derive(Debug)]
+pub struct Site(LockPolicy);
+
+impl Site {
+    #[must_use]
+    pub const fn new(name: &'static str, policy: LockPolicy) -> Self {
+        Self(policy.named(name))
+    }
+}
+
+#[must_use]
+pub const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+pub const fn policy(ttl_ms: u64) -> LockPolicy {
+    LockPolicy::new(ms(ttl_ms))
+}
+
+/// Refuses constants that the attribute could not see as numbers.
+///
+/// # Panics
+///
+/// In constant evaluation, so that the compiler shows the sentence.
+pub const fn check(ttl_ms: u64, renew_max_ms: Option<u64>) {
+    assert!(ttl_ms >= 1, "`ttl_ms` must be at least 1");
+    if let Some(max_ms) = renew_max_ms {
+        assert!(max_ms >= ttl_ms, "`max_ms` of `renew` must not be below `ttl_ms`");
+    }
+}
+
+/// A key from its template, whose values are encoded by [`part`] and [`shown`].
+///
+/// # Errors
+///
+/// [`InvalidKey`] if a value is empty or the key is too long.
+pub fn key(template: fmt::Arguments<'_>) -> Result<LockKey, InvalidKey> {
+    use fmt::Write as _;
+    let mut text = Bounded(String::new());
+    match text.write_fmt(template) {
+        Ok(()) => LockKey::encoded(text.0),
+        Err(_) if text.is_full() => Err(InvalidKey::TooLong),
+        Err(_) => Err(InvalidKey::EmptyPart),
+    }
+}
+
+/// Text up to the longest key.
+struct Bounded(String);
+
+impl Bounded {
+    fn is_full(&self) -> bool {
+        self.0.len() >= crate::key::MAX_KEY_BYTES
+    }
+}
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        if self.is_full() {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(piece);
+        Ok(())
+    }
+}
+
+/// A value in a key, encoded as it is written.
+#[derive(Debug)]
+pub struct Part<'a>(Cow<'a, str>);
+
+impl fmt::Display for Part<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Err(fmt::Error);
+        }
+        encode(&self.0).fmt(f)
+    }
+}
+
+pub fn part<T: KeyPart + ?Sized>(value: &T) -> Part<'_> {
+    Part(value.key_part())
+}
+
+pub fn shown<T: fmt::Display + ?Sized>(value: &T) -> Part<'_> {
+    Part(Cow::Owned(value.to_string()))
+}
+
+/// A clone, so that the user's expression borrows nothing beyond its own statement.
+#[must_use]
+pub fn manager(manager: &LockManager) -> LockManager {
+    manager.clone()
+}
+
+/// Takes the lock of one call.
+///
+/// # Errors
+///
+/// As [`LockManager::acquire`], and `NotInstalled` or `InvalidKey`.
+pub async fn enter(
+    site: &'static Site,
+    manager: Option<&LockManager>,
+    key: Result<LockKey, InvalidKey>,
+) -> Result<LockGuard, LockError> {
+    let policy = &site.0;
+    let key = key.map_err(|source| LockError::InvalidKey { name: policy.name(), source })?;
+    match manager {
+        Some(manager) => manager.acquire(&key, policy).await,
+        None => global::current()?.acquire(&key, policy).await,
+    }
+}
+
+/// Asks whether a body ended with an error of its own, for any name that its `Result` may have:
+/// the inherent method is found first, and [`Opaque`] answers for all other types.
+#[derive(Debug)]
+pub struct Probe<'a, T>(pub &'a Ended<T>);
+
+impl<T, E> Probe<'_, Result<T, E>> {
+    #[must_use]
+    pub fn failed(&self) -> bool {
+        matches!(self.0, Ended::Done(Err(_)) | Ended::Late(Err(_), _))
+    }
+}
+
+pub trait Opaque {
+    fn failed(&self) -> bool;
+}
+
+impl<T> Opaque for Probe<'_, T> {
+    fn failed(&self) -> bool {
+        false
+    }
+}
+
+#[must_use]
+pub fn fail<T: FromLockError>(refusal: LockError) -> T {
+    T::from_lock_error(refusal)
+}
+
+#[must_use]
+pub fn skip<T: Skipped>() -> T {
+    T::skipped()
+}
+
+#[must_use]
+pub fn unanswered<T: Unanswered>(refusal: LockError) -> T {
+    let (value, swallowed) = T::unanswered(refusal);
+    if let Some(refusal) = swallowed {
+        observe::swallowed(&refusal);
+    }
+    value
+}

@@ -1,0 +1,169 @@
+//! The state of one lease in a single atomic word, shared by body, guard and keeper.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::clock::Moment;
+use crate::error::LossReason;
+
+/// Deadline and end of a lease in one word, so that "renewed" and "lost" can never both be true.
+///
+/// The upper 61 bits are the deadline in microseconds, rounded down; the lower three say whether
+/// and how the lease has ended. Every change is a compare-exchange, and an end is final.
+#[derive(Debug)]
+pub(crate) struct LeaseWord(AtomicU64);
+
+/// How a lease stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is held until this moment.
+    Held(Moment),
+    /// It has ended.
+    Ended(End),
+}
+
+/// How a lease ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Its owner began to give it back.
+    Released,
+    /// It was taken away.
+    Lost(LossReason),
+}
+
+const END_BITS: u32 = 3;
+const END_MASK: u64 = (1 << END_BITS) - 1;
+
+impl LeaseWord {
+    pub(crate) fn new(deadline: Moment) -> Self {
+        Self(AtomicU64::new(pack(deadline)))
+    }
+
+    /// How the lease stands at `now`. Whoever first sees that the deadline has passed ends the
+    /// lease; the flag says that it was this call.
+    pub(crate) fn at(&self, now: Moment) -> (Standing, bool) {
+        let mut word = self.0.load(Ordering::Acquire);
+        loop {
+            match unpack(word) {
+                Standing::Held(deadline) if now >= deadline => {
+                    match self.swap(word, with_end(word, End::Lost(LossReason::Expired))) {
+                        Ok(standing) => return (standing, true),
+                        Err(changed) => word = changed,
+                    }
+                }
+                standing => return (standing, false),
+            }
+        }
+    }
+
+    /// The deadline, if the lease has not been ended.
+    pub(crate) fn deadline(&self) -> Option<Moment> {
+        match unpack(self.0.load(Ordering::Acquire)) {
+            Standing::Held(deadline) => Some(deadline),
+            Standing::Ended(_) => None,
+        }
+    }
+
+    /// Moves the deadline, never backwards. False if the lease had ended by then.
+    pub(crate) fn extend(&self, now: Moment, deadline: Moment) -> bool {
+        loop {
+            let (Standing::Held(present), _) = self.at(now) else { return false };
+            if deadline <= present {
+                return true;
+            }
+            if self.swap(pack(present), pack(deadline)).is_ok() {
+                return true;
+            }
+        }
+    }
+
+    /// Ends the lease. False if it had ended before, by its deadline too.
+    pub(crate) fn end(&self, now: Moment, end: End) -> bool {
+        loop {
+            let (Standing::Held(present), _) = self.at(now) else { return false };
+            let word = pack(present);
+            if self.swap(word, with_end(word, end)).is_ok() {
+                return true;
+            }
+        }
+    }
+
+    fn swap(&self, from: u64, to: u64) -> Result<Standing, u64> {
+        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).map(|_| unpack(to))
+    }
+}
+
+fn pack(deadline: Moment) -> u64 {
+    (deadline.as_nanos() / 1_000) << END_BITS
+}
+
+fn with_end(word: u64, end: End) -> u64 {
+    let code = match end {
+        End::Released => 1,
+        End::Lost(LossReason::Expired) => 2,
+        End::Lost(LossReason::Gone) => 3,
+        End::Lost(LossReason::RenewalCap) => 4,
+        End::Lost(LossReason::ShuttingDown) => 5,
+    };
+    (word & !END_MASK) | code
+}
+
+fn unpack(word: u64) -> Standing {
+    match word & END_MASK {
+        0 => Standing::Held(Moment::from_nanos((word >> END_BITS).saturating_mul(1_000))),
+        1 => Standing::Ended(End::Released),
+        2 => Standing::Ended(End::Lost(LossReason::Expired)),
+        3 => Standing::Ended(End::Lost(LossReason::Gone)),
+        4 => Standing::Ended(End::Lost(LossReason::RenewalCap)),
+        _ => Standing::Ended(End::Lost(LossReason::ShuttingDown)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn the_deadline_ends_a_lease_once_and_for_all() {
+        let word = LeaseWord::new(at(10));
+        assert_eq!(word.at(at(9)), (Standing::Held(at(10)), false));
+        assert_eq!(word.at(at(10)), (Standing::Ended(End::Lost(LossReason::Expired)), true));
+        assert_eq!(word.at(at(9)), (Standing::Ended(End::Lost(LossReason::Expired)), false));
+        assert!(!word.extend(at(9), at(50)));
+        assert!(!word.end(at(9), End::Released));
+    }
+
+    #[test]
+    fn an_extension_moves_the_deadline_forward_only() {
+        let word = LeaseWord::new(at(10));
+        assert!(word.extend(at(5), at(20)));
+        assert!(word.extend(at(5), at(15)));
+        assert_eq!(word.at(at(19)).0, Standing::Held(at(20)));
+        assert!(!word.extend(at(20), at(40)), "an answer after the deadline changes nothing");
+    }
+
+    #[test]
+    fn the_first_end_wins() {
+        for end in [
+            End::Released,
+            End::Lost(LossReason::Gone),
+            End::Lost(LossReason::RenewalCap),
+            End::Lost(LossReason::ShuttingDown),
+        ] {
+            let word = LeaseWord::new(at(10));
+            assert!(word.end(at(1), end));
+            assert!(!word.end(at(1), End::Released));
+            assert_eq!(word.at(at(99)), (Standing::Ended(end), false));
+        }
+    }
+
+    #[test]
+    fn a_release_after_the_deadline_is_a_loss() {
+        let word = LeaseWord::new(at(10));
+        assert!(!word.end(at(10), End::Released));
+        assert_eq!(word.at(at(0)).0, Standing::Ended(End::Lost(LossReason::Expired)));
+    }
+}

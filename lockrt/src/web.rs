@@ -1,0 +1,4 @@
+//! Refusals as answers of web frameworks.
+
+#[cfg(feature = "axum")]
+pub(crate) mod axum;
