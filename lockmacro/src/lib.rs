@@ -1,6 +1,6 @@
 //! The `#[distributed_lock]` attribute of `lockrt`.
 //!
-//! Text becomes [`args::Args`], arguments and function become [`model::LockedFn`], and that becomes tokens. Use it
+//! Text becomes `Args`, arguments and function become `LockedFn`, and that becomes tokens. Use it
 //! through `lockrt`, which re-exports it.
 
 mod args;
