@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockrt::testing::claim;
 use lockrt::{Attempt, Backend, Outcome, Redis, Released, Renewed};
 use lockrt_tests::{Fault, Proxy, RedisServer, granted, key, refused, soon, until};
 use redis::AsyncCommands as _;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 const TTL: Duration = Duration::from_secs(30);
@@ -58,22 +60,15 @@ async fn callers_of_a_dead_server_make_few_connections() {
 async fn a_hundred_callers_at_once_share_one_connection() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port(), 1).await;
-    let client = std::sync::Arc::new(Redis::from_url(&proxy.url()).unwrap());
     for connections in 1..=3 {
-        let mut tasks = tokio::task::JoinSet::new();
+        let client = Arc::new(Redis::from_url(&proxy.url()).unwrap());
+        let mut tasks = JoinSet::new();
         for number in 0..100 {
-            let client = std::sync::Arc::clone(&client);
-            tasks.spawn(async move {
-                client.try_acquire(&claim(&key(&format!("{connections}:{number}")), TTL)).await.unwrap()
-            });
+            let (client, name) = (Arc::clone(&client), format!("{connections}:{number}"));
+            tasks.spawn(async move { granted(&*client, &claim(&key(&name), TTL)).await });
         }
-        for attempt in tasks.join_all().await {
-            assert!(matches!(attempt, Attempt::Granted { .. }));
-        }
+        tasks.join_all().await;
         assert_eq!(proxy.accepted(), connections);
-        proxy.cut();
-        // The client sees the end of an idle connection by itself.
-        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
@@ -176,7 +171,7 @@ async fn a_restarted_server_is_found_again() {
         server.restart();
         let start = Instant::now();
         until("the client is back", async || answered(&client, "probe").await).await;
-        assert!(start.elapsed() < Duration::from_secs(1), "it took {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(2), "it took {:?}", start.elapsed());
     }
 }
 
@@ -259,9 +254,9 @@ async fn connections_delayed_at_random_change_no_outcome() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_survives_the_runtime_it_connected_on() {
     let server = RedisServer::start();
-    let client = std::sync::Arc::new(Redis::from_url(&server.url()).unwrap());
+    let client = Arc::new(Redis::from_url(&server.url()).unwrap());
     for round in 0..3 {
-        let client = std::sync::Arc::clone(&client);
+        let client = Arc::clone(&client);
         let ended = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(until("the client works on this runtime", async || {

@@ -40,7 +40,7 @@ async fn a_wait_ends_at_the_release_and_not_before() {
     let start = Instant::now();
     one.release(&owner).await.unwrap();
     soon("the wake-up", waiting).await.unwrap();
-    assert!(start.elapsed() < Duration::from_millis(100), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use crate::token::FencingToken;
 pub(super) const LONG: Duration = Duration::from_secs(60);
 
 /// A TTL whose end a test waits for; long enough for a few calls on a busy machine.
-pub(super) const SHORT: Duration = Duration::from_millis(400);
+pub(super) const SHORT: Duration = Duration::from_millis(800);
 
 /// How long anything may take that should take next to no time.
 pub(super) const SOON: Duration = Duration::from_secs(5);
