@@ -67,7 +67,7 @@ impl Service for Memory {
 }
 
 /// Writes one `#[tokio::test]` per case of the [suite](crate::conformance) for the
-/// [`Service`](crate::conformance::Service) that the expression gives; it may `.await`.
+/// [`Service`] that the expression gives; it may `.await`.
 ///
 /// The crate it stands in needs tokio with the features `macros`, `rt` and `time`.
 #[macro_export]

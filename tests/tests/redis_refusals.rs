@@ -133,6 +133,21 @@ async fn another_clients_endless_script_is_told_as_such() {
 }
 
 #[tokio::test]
+async fn a_node_of_a_cluster_is_no_single_server() {
+    let server = RedisServer::start_with(&["--cluster-enabled", "yes"]);
+    let client = Redis::from_url(&server.url()).unwrap();
+    let owner = claim(&key("foo"), TTL);
+    is_refusal(&refused(&client, &owner).await, "cluster is down", &owner);
+    // All slots but that of `foo`: lock and fence of `bar` are in one slot, or it would be refused.
+    command(&server, &["CLUSTER", "ADDSLOTSRANGE", "0", "12181", "12183", "16383"]).await;
+    command(&server, &["CONFIG", "SET", "cluster-require-full-coverage", "no"]).await;
+    let other = claim(&key("bar"), TTL);
+    until("the other slots are served", async || client.try_acquire(&other).await.is_ok()).await;
+    is_refusal(&refused(&client, &owner).await, "cluster is down", &owner);
+    assert_eq!(client.release(&other).await.unwrap(), lockrt::Released::Freed);
+}
+
+#[tokio::test]
 async fn a_user_without_rights_is_refused_for_good() {
     let server = RedisServer::start();
     command(&server, &["ACL", "SETUSER", "reader", "on", ">s3cret", "~*", "+get", "+info"]).await;
