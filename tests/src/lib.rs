@@ -3,6 +3,7 @@
 // A harness that cannot go on fails the test that uses it.
 #![allow(clippy::missing_panics_doc, clippy::expect_used, clippy::unwrap_used)]
 
+mod calls;
 mod dice;
 #[cfg(doctest)]
 mod docs;
@@ -10,6 +11,7 @@ mod proxy;
 mod redis_server;
 mod until;
 
+pub use calls::{granted, key, refused};
 pub use dice::Dice;
 pub use proxy::{Fault, Proxy};
 pub use redis_server::RedisServer;

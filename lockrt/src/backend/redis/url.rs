@@ -1,9 +1,9 @@
 //! Redis URLs: what is accepted, and how one is shown.
 
+use std::time::Duration;
+
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{Client, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
-
-use std::time::Duration;
 
 use crate::error::SetupError;
 use crate::masking::masked;
