@@ -4,11 +4,17 @@
 #![allow(clippy::missing_panics_doc, clippy::expect_used, clippy::unwrap_used)]
 
 mod dice;
+mod faulty;
+mod polled;
 mod proxy;
 mod redis_server;
+mod setup;
 mod until;
 
 pub use dice::Dice;
+pub use faulty::{Call, Fate, Faulty};
+pub use polled::{caught, polled};
 pub use proxy::{Fault, Proxy};
 pub use redis_server::RedisServer;
+pub use setup::{Paused, Setup, Threaded, Threads};
 pub use until::{soon, until};
