@@ -141,11 +141,11 @@ impl Driver {
                 self.step(Event::Try { id, claim, terms });
             }
             Order::Pause { id, until, listen, answer } => self.pause(id, until, listen, answer),
-            Order::Release { id, cancelled, answer } => {
+            Order::Release { id, because, answer } => {
                 if let Some(seat) = self.seats.get_mut(&id) {
                     seat.stop_waiting();
                     seat.release = Some(answer);
-                    self.step(Event::Release { id, cancelled });
+                    self.step(Event::Release { id, because });
                 }
             }
             Order::At { at, call } => {

@@ -46,7 +46,7 @@ pub(crate) enum Event {
     /// An attempt that left at `sent` has ended.
     Tried { id: Id, sent: Moment, result: Result<Attempt, BackendError> },
     /// The caller gives the claim up, or back.
-    Release { id: Id, cancelled: bool },
+    Release { id: Id, because: Because },
     /// A batch of renewals that left at `sent` has ended. A missing answer is no answer.
     Renewed { sent: Moment, answers: Vec<(Id, Option<Renewed>)> },
     /// A release has ended.
@@ -55,6 +55,17 @@ pub(crate) enum Event {
     Tick,
     /// The manager shuts down; bodies may run until then.
     Close { until: Moment },
+}
+
+/// Why a claim is given up, or back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Because {
+    /// Its body came to its end.
+    Done,
+    /// Its body was dropped, or panicked.
+    Cancelled,
+    /// No body has run: its acquire was dropped, perhaps with a grant that nobody saw.
+    Untaken,
 }
 
 /// What to do.
@@ -155,8 +166,8 @@ impl Keeping {
             Event::Tried { id, sent, result } => {
                 self.with(id, &mut actions, |entry, actions| entry.tried(id, sent, result, now, actions));
             }
-            Event::Release { id, cancelled } => {
-                self.with(id, &mut actions, |entry, actions| entry.release(id, cancelled, now, actions));
+            Event::Release { id, because } => {
+                self.with(id, &mut actions, |entry, actions| entry.release(id, because, now, actions));
             }
             Event::Renewed { sent, answers } => {
                 for (id, answer) in answers {
@@ -255,7 +266,7 @@ impl Keeping {
         self.closing = Some(Closing { until, cut: false, told: false, kept: Vec::new() });
         for id in self.ids(|entry| matches!(entry.phase, Phase::Trying)) {
             actions.push(Action::Tell(id, Told::ShuttingDown));
-            self.with(id, actions, |entry, actions| entry.release(id, true, now, actions));
+            self.with(id, actions, |entry, actions| entry.release(id, Because::Untaken, now, actions));
         }
     }
 
@@ -298,7 +309,7 @@ impl Keeping {
                 if entry.terms.hold_on_cancel {
                     kept = Some((entry.terms.name, entry.terms.key.clone()));
                 }
-                entry.release(id, true, now, actions)
+                entry.release(id, Because::Cancelled, now, actions)
             });
             if let Some(closing) = &mut self.closing {
                 closing.kept.extend(kept);
@@ -448,10 +459,12 @@ impl Entry {
         }
     }
 
-    fn release(&mut self, id: Id, cancelled: bool, now: Moment, actions: &mut Vec<Action>) -> Goes {
+    fn release(&mut self, id: Id, because: Because, now: Moment, actions: &mut Vec<Action>) -> Goes {
         match &self.phase {
             Phase::Trying => self.free(id, now, None, actions),
-            Phase::Held(_) if cancelled && self.terms.hold_on_cancel => Goes::Over,
+            // What a policy keeps for the sake of a body, it does not keep where none has run.
+            Phase::Held(_) if because == Because::Untaken => self.free(id, now, None, actions),
+            Phase::Held(_) if because == Because::Cancelled && self.terms.hold_on_cancel => Goes::Over,
             Phase::Held(hold) => {
                 let until = hold.granted + self.terms.min_hold.unwrap_or_default();
                 if now < until && self.owed.held {
