@@ -115,6 +115,8 @@ impl fmt::Debug for Faulty {
 }
 
 impl Setup for Faulty {
+    const SLACK: Duration = Duration::from_millis(50);
+
     fn manager(&self) -> LockManager {
         testing::manager(self.clone())
     }

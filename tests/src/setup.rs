@@ -1,5 +1,7 @@
 //! Where a lock-level case runs.
 
+use std::time::Duration;
+
 use lockrt::conformance::Service;
 use lockrt::{Clock, LockManager, ManagerBuilder, Memory, Redis, testing};
 
@@ -7,6 +9,10 @@ use crate::RedisServer;
 
 /// One lock service that a case has for itself.
 pub trait Setup {
+    /// How late a call may return that is bound to a moment. On servers that is for a machine which
+    /// runs other tests too.
+    const SLACK: Duration;
+
     /// Another manager on the service, as another process would have.
     fn manager(&self) -> LockManager;
 
@@ -33,6 +39,8 @@ impl Paused {
 }
 
 impl Setup for Paused {
+    const SLACK: Duration = Duration::from_millis(50);
+
     fn manager(&self) -> LockManager {
         testing::manager(self.0.clone())
     }
@@ -55,6 +63,8 @@ impl Threaded {
 }
 
 impl Setup for Threaded {
+    const SLACK: Duration = Duration::from_secs(1);
+
     fn manager(&self) -> LockManager {
         self.build(LockManager::builder())
     }
@@ -71,6 +81,8 @@ impl Threads for Threaded {
 }
 
 impl Setup for RedisServer {
+    const SLACK: Duration = Duration::from_secs(1);
+
     fn manager(&self) -> LockManager {
         self.build(LockManager::builder())
     }
