@@ -12,7 +12,7 @@ use crate::key::LockKey;
 use crate::lease::{Granted, Lease, is_polled_under};
 use crate::observe;
 use crate::policy::{Contention, LockPolicy, OnCancel, Renewal};
-use crate::protocol::keeping::{Terms, Told};
+use crate::protocol::kept::{Terms, Told};
 use crate::protocol::waiting::{Event, Step, Waiting};
 use crate::token::{OwnerLabel, OwnerToken, ProcessRandom};
 

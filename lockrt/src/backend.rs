@@ -1,7 +1,7 @@
 //! Lock services.
 
-pub mod contract;
+pub(crate) mod contract;
 pub(crate) mod erased;
-pub mod memory;
+pub(crate) mod memory;
 #[cfg(feature = "redis")]
-pub mod redis;
+pub(crate) mod redis;

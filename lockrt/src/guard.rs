@@ -5,6 +5,7 @@ use std::fmt;
 use crate::claim::Released;
 use crate::lease::Lease;
 use crate::policy::{LockPolicy, ReleaseMode};
+use crate::protocol::kept::Parting;
 
 /// Owns a lock until it is released or dropped.
 ///
@@ -45,12 +46,12 @@ impl LockGuard {
 
     /// Ends the lease of a body that was dropped.
     pub(crate) fn abandon(&self) {
-        let _ = self.lease.give_back(true);
+        let _ = self.lease.give_back(Parting::Dropped);
     }
 
     /// Ends the lease of a body that came to its end.
     pub(crate) async fn settle(&self) {
-        let answer = self.lease.give_back(false);
+        let answer = self.lease.give_back(Parting::Ended);
         if let (Some(answer), ReleaseMode::Awaited) = (answer, self.policy.release_mode()) {
             // The body's own result wins whatever the answer is; the keeper has told it.
             let _ = answer.await;

@@ -22,7 +22,7 @@ use crate::clock::{Clock, Moment};
 use crate::error::{BackendError, SetupError};
 use crate::keeper::driver::Driver;
 use crate::lease::Home;
-use crate::protocol::keeping::{Because, Id, Remains, Terms, Told};
+use crate::protocol::kept::{Id, Parting, Remains, Terms, Told};
 
 /// A handle on a keeper. The keeper finishes its work and ends when the last one is dropped.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ struct Inner {
 pub(super) enum Order {
     Try { id: Id, claim: Claim, terms: Terms, within: Duration, answer: oneshot::Sender<Answer> },
     Pause { id: Id, until: Moment, listen: bool, answer: oneshot::Sender<Woken> },
-    Release { id: Id, because: Because, answer: oneshot::Sender<Released> },
+    Release { id: Id, parting: Parting, answer: oneshot::Sender<Released> },
     At { at: Moment, call: Box<dyn FnOnce() + Send> },
     Probe { claim: Claim, within: Duration, answer: oneshot::Sender<Result<(), BackendError>> },
     Close { within: Duration, answer: oneshot::Sender<Remains> },
@@ -206,7 +206,7 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         if self.tried && !self.taken {
-            drop(self.keeper.give_back(self.id, Because::Untaken));
+            drop(self.keeper.give_back(self.id, Parting::Unused));
         }
     }
 }
@@ -218,14 +218,13 @@ struct Place {
 }
 
 impl Home for Place {
-    fn give_back(&self, cancelled: bool) -> oneshot::Receiver<Released> {
-        let because = if cancelled { Because::Cancelled } else { Because::Done };
-        self.keeper.give_back(self.id, because)
+    fn give_back(&self, parting: Parting) -> oneshot::Receiver<Released> {
+        self.keeper.give_back(self.id, parting)
     }
 }
 
 impl Keeper {
-    fn give_back(&self, id: Id, because: Because) -> oneshot::Receiver<Released> {
-        self.ask(|answer| Order::Release { id, because, answer })
+    fn give_back(&self, id: Id, parting: Parting) -> oneshot::Receiver<Released> {
+        self.ask(|answer| Order::Release { id, parting, answer })
     }
 }

@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::error::{LockError, LossReason};
 use crate::key::LockKey;
 use crate::observe;
+use crate::protocol::kept::Parting;
 use crate::protocol::lease::{End, LeaseWord, Standing};
 use crate::token::FencingToken;
 
@@ -44,8 +45,8 @@ struct Inner {
 
 /// Where a lease goes when it is given back: its place in the keeper.
 pub(crate) trait Home: Send + Sync {
-    /// Starts the release; `cancelled` says that the body was dropped, or panicked.
-    fn give_back(&self, cancelled: bool) -> oneshot::Receiver<Released>;
+    /// Starts the release.
+    fn give_back(&self, parting: Parting) -> oneshot::Receiver<Released>;
 }
 
 /// What a grant consists of.
@@ -136,14 +137,14 @@ impl Lease {
     ///
     /// The release goes on.
     pub async fn release(&self) -> Released {
-        match self.give_back(false) {
+        match self.give_back(Parting::Ended) {
             Some(answer) => answer.await.unwrap_or(Released::Deferred),
             None => Released::Deferred,
         }
     }
 
     /// Ends the lease and starts its release; none if that was done before.
-    pub(crate) fn give_back(&self, cancelled: bool) -> Option<oneshot::Receiver<Released>> {
+    pub(crate) fn give_back(&self, parting: Parting) -> Option<oneshot::Receiver<Released>> {
         if self.0.given_back.swap(true, Ordering::AcqRel) {
             return None;
         }
@@ -151,7 +152,7 @@ impl Lease {
         if let Standing::Held(_) = self.standing() {
             self.0.word.end(self.0.clock.now(), End::Released);
         }
-        Some(self.0.home.give_back(cancelled))
+        Some(self.0.home.give_back(parting))
     }
 
     /// How the lease stands now. Whoever sees the deadline passed first tells everybody.

@@ -1,7 +1,73 @@
-//! Distributed locks for async services.
+//! Distributed locks for async services: one attribute, and of all the instances of a service only
+//! one at a time runs the function.
+//!
+//! ```
+//! use lockrt::{LockError, distributed_lock};
+//!
+//! #[distributed_lock(key = "quote:{tenant}:{id}", ttl_ms = 10_000, on_contention = fail)]
+//! async fn recalculate(tenant: &str, id: u64) -> Result<u64, LockError> {
+//!     Ok(id + 1)
+//! }
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+//! let _locks = lockrt::testing::memory(); // in `main`: install(LockManager::from_env().await?)?
+//! assert_eq!(recalculate("acme", 41).await?, 42);
+//! # Ok::<(), LockError>(())
+//! # }).unwrap();
+//! ```
+//!
+//! # What a lock is, and what it is not
+//!
+//! A lock in Redis, as in every lock service, is a **lease** and never an absolute guarantee: its
+//! holder may be paused past its end and not know it. So each grant has
+//!
+//! * an [`OwnerToken`] of its own, checked by every renewal and release;
+//! * a mandatory TTL, counted from before the request left;
+//! * [lost-lease detection](Lease) that stops the body;
+//! * a [`FencingToken`], by which a store can refuse the write of a holder that came too late.
+//!
+//! [`LockError`] keeps apart what must not be confused: somebody else has it (`Contended`), the lock
+//! service gives no answer (`Unavailable`), and it was taken away on the way (`Lost`).
+//!
+//! # Where things are
+//!
+//! | to | see |
+//! |---|---|
+//! | annotate a function | [`distributed_lock`] |
+//! | connect, and lock without the attribute | [`LockManager`], [`LockPolicy`], [`LockKey`] |
+//! | work under a lock | [`Lease`], [`LockGuard`], [`current_lease`] |
+//! | test a service without a server | [`testing`] |
+//! | use types of your own in a key, or as return value | [`KeyPart`], [`FromLockError`], [`Skipped`] |
+//! | write a backend | [`Backend`], and the next section |
+//!
+//! # Adding a backend
+//!
+//! Every lock service meets one contract, [`Backend`]: four methods and a fifth that may be left out.
+//! In this repository, copy `lockrt/src/backend/memory.rs`; a new backend is two new files and three
+//! lines:
+//!
+//! | file | what |
+//! |---|---|
+//! | `lockrt/src/backend/<name>.rs` | new: the type, its constructor from a URL, its `impl Backend` |
+//! | `tests/tests/conformance_<name>.rs` | new: starts the server and hands it to the conformance suite |
+//! | `lockrt/src/backend.rs` | the module, behind its feature |
+//! | `lockrt/src/manager.rs` | the arm of the URL's scheme, in `fn backend` |
+//! | `lockrt/Cargo.toml` | the feature and its optional dependency |
+//!
+//! A backend may import the files of layer 0 (`clock`, `key`, `token`, `policy`, `error`, `claim`,
+//! `backoff`) and `backend::contract`, and nothing else; `tests/tests/layers.rs` reads the imports.
+//! Outside this repository, implement the trait and pass it to [`ManagerBuilder::build`]; the
+//! conformance suite is feature `conformance`.
+//!
+//! # Features
+//!
+//! `macros` (default): the attribute. `redis` (default): `redis://` URLs. `axum`: refusals as
+//! responses. `uuid`: `Uuid` in keys. `conformance`: the suite for authors of backends.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acquire;
-pub mod backend;
+mod backend;
 mod backoff;
 mod claim;
 mod clock;
@@ -25,6 +91,9 @@ mod run;
 pub mod testing;
 mod token;
 mod web;
+
+#[cfg(feature = "macros")]
+pub use lockmacro::distributed_lock;
 
 pub use backend::contract::Backend;
 pub use backend::memory::Memory;

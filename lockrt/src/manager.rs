@@ -19,7 +19,7 @@ use crate::key::LockKey;
 use crate::lease::Lease;
 use crate::observe;
 use crate::policy::{Contention, LockPolicy};
-use crate::protocol::keeping::Remains;
+use crate::protocol::kept::Remains;
 use crate::run;
 use crate::token::{OwnerLabel, ProcessRandom};
 

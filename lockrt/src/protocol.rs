@@ -3,5 +3,6 @@
 
 pub(crate) mod freeing;
 pub(crate) mod keeping;
+pub(crate) mod kept;
 pub(crate) mod lease;
 pub(crate) mod waiting;

@@ -4,6 +4,8 @@
 #![allow(clippy::missing_panics_doc, clippy::expect_used, clippy::unwrap_used)]
 
 mod dice;
+#[cfg(doctest)]
+mod docs;
 mod faulty;
 mod polled;
 mod proxy;

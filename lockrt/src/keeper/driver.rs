@@ -19,7 +19,8 @@ use crate::error::{BackendError, LossReason};
 use crate::keeper::{Answer, Order, Woken};
 use crate::key::LockKey;
 use crate::observe;
-use crate::protocol::keeping::{Action, Event, Id, Keeping, Remains, Told};
+use crate::protocol::keeping::{Event, Keeping};
+use crate::protocol::kept::{Action, Id, Parting, Remains, Told};
 use crate::protocol::waiting::attempt_timeout;
 
 pub(super) struct Driver {
@@ -141,11 +142,12 @@ impl Driver {
                 self.step(Event::Try { id, claim, terms });
             }
             Order::Pause { id, until, listen, answer } => self.pause(id, until, listen, answer),
-            Order::Release { id, because, answer } => {
+            Order::Release { id, parting, answer } => {
                 if let Some(seat) = self.seats.get_mut(&id) {
                     seat.stop_waiting();
-                    seat.release = Some(answer);
-                    self.step(Event::Release { id, because });
+                    // Whoever never had the lock is not told of its release.
+                    seat.release = (parting != Parting::Unused).then_some(answer);
+                    self.step(Event::Release { id, parting });
                 }
             }
             Order::At { at, call } => {

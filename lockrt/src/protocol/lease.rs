@@ -63,6 +63,11 @@ impl LeaseWord {
         }
     }
 
+    /// The deadline, also of a lease that has ended.
+    pub(crate) fn last_deadline(&self) -> Moment {
+        moment(self.0.load(Ordering::Acquire))
+    }
+
     /// Moves the deadline, never backwards. False if the lease had ended by then.
     pub(crate) fn extend(&self, now: Moment, deadline: Moment) -> bool {
         loop {
@@ -96,6 +101,10 @@ fn pack(deadline: Moment) -> u64 {
     (deadline.as_nanos() / 1_000) << END_BITS
 }
 
+fn moment(word: u64) -> Moment {
+    Moment::from_nanos((word >> END_BITS).saturating_mul(1_000))
+}
+
 fn with_end(word: u64, end: End) -> u64 {
     let code = match end {
         End::Released => 1,
@@ -109,7 +118,7 @@ fn with_end(word: u64, end: End) -> u64 {
 
 fn unpack(word: u64) -> Standing {
     match word & END_MASK {
-        0 => Standing::Held(Moment::from_nanos((word >> END_BITS).saturating_mul(1_000))),
+        0 => Standing::Held(moment(word)),
         1 => Standing::Ended(End::Released),
         2 => Standing::Ended(End::Lost(LossReason::Expired)),
         3 => Standing::Ended(End::Lost(LossReason::Gone)),

@@ -1,0 +1,227 @@
+//! The arguments as written. Rules that need only one argument stand here.
+
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens as _, quote_spanned};
+use syn::ext::IdentExt as _;
+use syn::parse::{ParseStream, Parser as _};
+use syn::{Error, Expr, Path, Result, Token};
+
+use crate::diag::{Mistakes, list, nearest};
+use crate::key::KeyTemplate;
+use crate::policy::{Contention, Millis, contention, is_report, positive, renewal};
+use crate::text::Text;
+
+/// Every argument of this milestone, and how it is written.
+const ARGUMENTS: [(&str, &str); 9] = [
+    ("key", "`key = \"quote:{id}\"`"),
+    ("ttl_ms", "`ttl_ms = 10_000`"),
+    (
+        "on_contention",
+        "`on_contention = fail`, `skip`, `skip(value)`, `wait(timeout_ms = 2_000)` or `wait(forever)`",
+    ),
+    ("renew", "`renew = off` or `renew = auto(max_ms = 600_000)`"),
+    ("on_lost", "`on_lost = cancel` or `on_lost = report`"),
+    ("lease", "`lease = held`"),
+    ("manager", "`manager = &state.locks`"),
+    ("name", "`name = \"quotes.recalculate\"`"),
+    ("crate", "`crate = ::lockrt`"),
+];
+
+/// Arguments that will exist; each with what to do until then.
+const LATER: [(&str, &str); 5] = [
+    ("on_error", "leave it out and give the error type `impl From<LockError>`"),
+    ("on_cancel", "leave it out: the key is released when the body is dropped"),
+    ("release", "leave it out: the release is awaited"),
+    ("min_hold_ms", "leave it out"),
+    ("fencing", "leave it out and check `lease.fencing()` in the body"),
+];
+
+/// The arguments of one attribute. `None` also stands for "written, but wrong": then a mistake is on record.
+pub(crate) struct Args {
+    pub(crate) key: Option<KeyTemplate>,
+    pub(crate) ttl: Option<Millis>,
+    pub(crate) contention: Contention,
+    pub(crate) renew: Option<Millis>,
+    pub(crate) report_loss: bool,
+    pub(crate) lease: Option<Ident>,
+    pub(crate) manager: Option<Expr>,
+    pub(crate) name: Option<Text>,
+    pub(crate) runtime: TokenStream,
+}
+
+impl Args {
+    /// Reads everything that can be read; what cannot becomes a mistake.
+    pub(crate) fn read(tokens: TokenStream, mistakes: &mut Mistakes) -> Self {
+        let mut args = Self {
+            key: None,
+            ttl: None,
+            contention: Contention::Fail,
+            renew: None,
+            report_loss: false,
+            lease: None,
+            manager: None,
+            name: None,
+            runtime: quote_spanned!(Span::mixed_site()=> ::lockrt),
+        };
+        let mut seen = Vec::new();
+        let read_all = |input: ParseStream<'_>| -> Result<()> {
+            while !input.is_empty() {
+                if let Err(error) = args.read_one(input, &mut seen, mistakes) {
+                    mistakes.add(error);
+                    skip_to_comma(input)?;
+                }
+                end_of_argument(input, mistakes)?;
+            }
+            Ok(())
+        };
+        if let Err(error) = read_all.parse2(tokens) {
+            mistakes.add(error);
+        }
+        report_missing(&seen, mistakes);
+        args
+    }
+
+    fn read_one(
+        &mut self,
+        input: ParseStream<'_>,
+        seen: &mut Vec<String>,
+        mistakes: &mut Mistakes,
+    ) -> Result<()> {
+        let name = input.call(Ident::parse_any).map_err(|error| {
+            Error::new(error.span(), "an argument is written `name = value`, e.g. `ttl_ms = 10_000`")
+        })?;
+        let word = name.unraw().to_string();
+        let Some((_, usage)) = ARGUMENTS.iter().find(|(known, _)| *known == word) else {
+            return Err(unknown_argument(input, &name, seen));
+        };
+        let twice = seen.contains(&word);
+        seen.push(word.clone());
+        if !input.peek(Token![=]) {
+            return Err(Error::new(name.span(), format!("`{word}` needs a value: write {usage}")));
+        }
+        let equals: Token![=] = input.parse()?;
+        let value = input.parse::<Expr>().map_err(|error| {
+            let at = if input.is_empty() || input.peek(Token![,]) { equals.span } else { error.span() };
+            Error::new(at, format!("this is no value for `{word}`: write {usage}"))
+        })?;
+        if twice {
+            return Err(Error::new(name.span(), format!("`{word}` stands here twice: keep one")));
+        }
+        self.set(&word, ungrouped(value), usage, mistakes)
+    }
+
+    fn set(&mut self, word: &str, value: Expr, usage: &str, mistakes: &mut Mistakes) -> Result<()> {
+        match word {
+            "key" => self.key = KeyTemplate::read(&Text::read(&value, "key")?, mistakes),
+            "ttl_ms" => {
+                let because = "a lease of 0 ms ends before it begins";
+                self.ttl = Some(positive("ttl_ms", "10_000", &value, because)?);
+            }
+            "on_contention" => self.contention = contention(&value)?,
+            "renew" => self.renew = renewal(&value)?,
+            "on_lost" => self.report_loss = is_report(&value, usage)?,
+            "lease" => self.lease = Some(identifier(&value)?),
+            "manager" => self.manager = Some(value),
+            "name" => self.name = Some(label(&value)?),
+            _ => self.runtime = runtime_path(&value)?.into_token_stream(),
+        }
+        Ok(())
+    }
+}
+
+/// Steps over the comma; a missing one is a mistake of its own and ends nothing.
+fn end_of_argument(input: ParseStream<'_>, mistakes: &mut Mistakes) -> Result<()> {
+    if input.is_empty() {
+        return Ok(());
+    }
+    if input.peek(Token![,]) {
+        return input.parse::<Token![,]>().map(drop);
+    }
+    mistakes.push(input.span(), "arguments are separated by commas: write `,` before this");
+    if input.peek(Ident::peek_any) { Ok(()) } else { skip_to_comma(input) }
+}
+
+fn skip_to_comma(input: ParseStream<'_>) -> Result<()> {
+    while !input.is_empty() && !input.peek(Token![,]) {
+        input.parse::<TokenTree>()?;
+    }
+    Ok(())
+}
+
+fn unknown_argument(input: ParseStream<'_>, name: &Ident, seen: &mut Vec<String>) -> Error {
+    // The value may hold commas, as closures do; if it is an expression, it is skipped as one.
+    if input.peek(Token![=]) && input.parse::<Token![=]>().is_ok() {
+        let ahead = input.fork();
+        if ahead.parse::<Expr>().is_ok() {
+            let _ = input.parse::<Expr>();
+        }
+    }
+    let word = name.unraw().to_string();
+    if let Some((_, instead)) = LATER.iter().find(|(later, _)| *later == word) {
+        return Error::new(name.span(), format!("`{word}` is not available yet: {instead}"));
+    }
+    let known = ARGUMENTS.map(|(known, _)| known);
+    let hint = nearest(&word, &known).map_or_else(
+        || format!("the arguments are {}", list(&known)),
+        |meant| {
+            seen.push(meant.to_owned());
+            format!("did you mean `{meant}`?")
+        },
+    );
+    Error::new(name.span(), format!("there is no argument `{word}`: {hint}"))
+}
+
+fn report_missing(seen: &[String], mistakes: &mut Mistakes) {
+    let missing: Vec<_> =
+        ["key", "ttl_ms"].into_iter().filter(|word| !seen.iter().any(|s| s == word)).collect();
+    if !missing.is_empty() {
+        let words = list(&missing).replace(", ", " and ");
+        let sentence = format!(
+            "{words} must be given, as in `#[distributed_lock(key = \"quote:{{id}}\", ttl_ms = 10_000)]`"
+        );
+        mistakes.push(Span::call_site(), sentence);
+    }
+}
+
+/// The value without the invisible groups that `macro_rules!` puts around what it was given.
+fn ungrouped(mut value: Expr) -> Expr {
+    while let Expr::Group(group) = value {
+        value = *group.expr;
+    }
+    value
+}
+
+fn identifier(value: &Expr) -> Result<Ident> {
+    let sentence =
+        "`lease` is the name by which the body calls its lease: write `lease = held`, without quotes";
+    match value {
+        Expr::Path(path) if path.qself.is_none() => match path.path.get_ident() {
+            Some(ident) if ident != "self" && ident != "Self" && ident != "crate" && ident != "super" => {
+                Ok(ident.clone())
+            }
+            _ => Err(Error::new_spanned(value, sentence)),
+        },
+        _ => Err(Error::new_spanned(value, sentence)),
+    }
+}
+
+fn label(value: &Expr) -> Result<Text> {
+    let text = Text::read(value, "name")?;
+    if text.value.trim().is_empty() {
+        return Err(Error::new(
+            text.span,
+            "`name` is empty: leave it out, then the lock is called after the function",
+        ));
+    }
+    Ok(text)
+}
+
+fn runtime_path(value: &Expr) -> Result<Path> {
+    match value {
+        Expr::Path(path) if path.qself.is_none() => Ok(path.path.clone()),
+        _ => Err(Error::new_spanned(
+            value,
+            "`crate` is the path of the runtime crate: write `crate = ::lockrt`, without quotes",
+        )),
+    }
+}

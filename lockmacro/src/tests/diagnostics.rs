@@ -1,0 +1,117 @@
+//! What each mistake is answered with.
+
+use super::mistakes;
+
+const ITEM: &str = "async fn f(id: u64) -> Result<u8, Error> { Ok(1) }";
+
+fn assert_argument(args: &str, part_of_sentence: &str) {
+    assert_only(&mistakes(&format!(r#"key = "q:{{id}}", {args}"#), ITEM), part_of_sentence);
+}
+
+fn assert_item(item: &str, part_of_sentence: &str) {
+    assert_only(&mistakes(r#"key = "q", ttl_ms = 10"#, item), part_of_sentence);
+}
+
+fn assert_only(sentences: &[String], part: &str) {
+    assert_eq!(sentences.len(), 1, "{sentences:?}");
+    assert!(sentences[0].contains(part), "{sentences:?}");
+}
+
+#[test]
+fn a_time_is_a_positive_number_or_a_constant() {
+    assert_argument("ttl_ms = 0", "must be at least 1");
+    for wrong in [r#""10s""#, "10s", "-1", "1.5", "5 * 60", "99999999999999999999"] {
+        assert_argument(&format!("ttl_ms = {wrong}"), "whole number of milliseconds");
+    }
+    assert_argument("ttl_ms = id", "is a constant, not an argument");
+    assert_argument("ttl_ms = 10, renew = auto(max_ms = 100)", "too short to be renewed");
+    assert_argument("ttl_ms = 100, renew = auto(max_ms = 99)", "less than `ttl_ms`");
+    assert_argument("ttl_ms = 100, renew = auto", "write the longest time");
+    assert_argument("ttl_ms = 100, renew = auto(900)", "write the longest time");
+    assert_argument("ttl_ms = 100, renew = true", "`renew` is `off` or");
+    assert_argument("ttl_ms = 100, on_contention = wait(timeout_ms = 0)", "`on_contention = fail`");
+    assert_argument("ttl_ms = 100, on_contention = wait", "how long");
+    assert_argument("ttl_ms = 100, on_contention = wait(500)", "how long");
+}
+
+#[test]
+fn a_wrong_value_is_answered_with_a_right_one() {
+    assert_argument("ttl_ms = 10, on_contention = \"skip\"", "without quotes");
+    assert_argument("ttl_ms = 10, on_contention = skip(|busy| 1)", "not available yet");
+    assert_argument("ttl_ms = 10, on_contention = skip()", "write `skip`");
+    assert_argument("ttl_ms = 10, on_contention = skip(1, 2)", "takes one value");
+    assert_argument("ttl_ms = 10, on_lost = stop", "`on_lost = cancel`");
+    assert_argument("ttl_ms = 10, lease = \"held\"", "write `lease = held`");
+    assert_argument("ttl_ms = 10, lease = id", "would hide the argument `id`");
+    assert_argument("ttl_ms = 10, name = \"\"", "`name` is empty");
+    assert_argument("ttl_ms = 10, crate = \"x\"", "write `crate = ::lockrt`");
+    assert_argument("ttl_ms = 10, manager = ", "no value for `manager`");
+}
+
+#[test]
+fn an_unknown_argument_says_which_exist() {
+    assert_argument("ttl = 10", "did you mean `ttl_ms`?");
+    assert_argument("ttl_ms = 10, colour = 3", "the arguments are `key`");
+    assert_argument("ttl_ms = 10, ttl_ms = 20", "stands here twice");
+    assert_argument("ttl_ms(10)", "`ttl_ms` needs a value");
+    assert_argument("ttl_ms = 10, 7", "is written `name = value`");
+    assert_argument("ttl_ms = 10 lease = held", "separated by commas");
+    for later in [
+        "on_error = |error, more| 1",
+        "on_cancel = hold",
+        "release = started",
+        "min_hold_ms = 5",
+        "fencing = required",
+    ] {
+        assert_argument(&format!("ttl_ms = 10, {later}"), "is not available yet");
+    }
+    assert_only(&mistakes("", ITEM), "`key` and `ttl_ms` must be given");
+}
+
+#[test]
+fn all_mistakes_of_one_attribute_are_reported_at_once() {
+    let sentences =
+        mistakes(r#"key = "q {idd}{id}", ttl_ms = 0, on_contention = wait, lease = 1, bogus = 1"#, ITEM);
+    let expected = [
+        "cannot stand",
+        "nothing separates",
+        "at least 1",
+        "how long",
+        "lease = held",
+        "no argument `bogus`",
+    ];
+    assert_eq!(sentences.len(), expected.len(), "{sentences:#?}");
+    for (sentence, part) in sentences.iter().zip(expected) {
+        assert!(sentence.contains(part), "{sentence}");
+    }
+}
+
+#[test]
+fn what_is_no_async_function_gets_one_sentence() {
+    for item in [
+        "struct S { f: fn(u8) -> u8 }",
+        "impl S { async fn f() {} }",
+        "let f = async || 1;",
+        "async move |a| a",
+        "",
+        "mod m { fn f() {} }",
+    ] {
+        assert_item(item, "goes on an `async fn`");
+    }
+    assert_item("fn f() {}", "is not `async`");
+    assert_item("const fn f() {}", "runs at compile time");
+    assert_item("async extern \"C\" fn f() {}", "foreign caller");
+    assert_item("async fn f();", "`f` has no body here");
+    assert_item("fn f() -> impl Future<Output = u8> { async { 1 } }", "only makes a future");
+    assert_item("fn f() -> BoxFuture<'static, u8> { async { 1 }.boxed() }", "only makes a future");
+    assert_item(
+        "fn f() -> Pin<Box<dyn Future<Output = u8> + Send>> { Box::pin(async move { 1 }) }",
+        "`#[async_trait]`",
+    );
+    assert_item("async fn f() -> impl Display { 1 }", "write a concrete type");
+    assert_item("async fn f() -> ! { loop {} }", "never returns");
+    assert_item(
+        r#"#[lockrt::distributed_lock(key = "q", ttl_ms = 5)] async fn f() {}"#,
+        "already takes a lock with the same key",
+    );
+}

@@ -1,0 +1,312 @@
+use super::*;
+use crate::protocol::lease::{End, Standing};
+use crate::token::{FencingToken, OwnerLabel, OwnerToken, ProcessRandom};
+
+const TTL: u64 = 900;
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn at(time: u64) -> Moment {
+    Moment::from_nanos(0) + ms(time)
+}
+
+fn terms() -> Terms {
+    Terms {
+        name: "test",
+        key: LockKey::new("k").unwrap(),
+        renew_for: None,
+        min_hold: None,
+        hold_on_cancel: false,
+        offset_margin: Duration::ZERO,
+        queues: false,
+    }
+}
+
+fn claim() -> Claim {
+    let owner = OwnerToken::fresh(&OwnerLabel::new("test"), ProcessRandom::get().unwrap());
+    Claim::new(LockKey::new("k").unwrap(), owner, ms(TTL), true)
+}
+
+fn try_one(keeping: &mut Keeping, id: Id, terms: Terms, now: u64) -> Vec<Action> {
+    keeping.step(Event::Try { id, claim: claim(), terms }, at(now))
+}
+
+fn granted(keeping: &mut Keeping, id: Id, sent: u64, now: u64) -> Vec<Action> {
+    let result = Ok(Attempt::Granted { fencing: Some(FencingToken::new(1)) });
+    keeping.step(Event::Tried { id, sent: at(sent), result }, at(now))
+}
+
+/// A claim that was granted at 0.
+fn held(terms: Terms) -> (Keeping, std::sync::Arc<crate::protocol::lease::LeaseWord>) {
+    let mut keeping = Keeping::default();
+    try_one(&mut keeping, 1, terms, 0);
+    let actions = granted(&mut keeping, 1, 0, 0);
+    let [Action::Tell(1, Told::Granted { word, .. })] = actions.as_slice() else { panic!("{actions:?}") };
+    (keeping, std::sync::Arc::clone(word))
+}
+
+fn release(keeping: &mut Keeping, parting: Parting, now: u64) -> Vec<Action> {
+    keeping.step(Event::Release { id: 1, parting }, at(now))
+}
+
+fn freed(keeping: &mut Keeping, released: Released, now: u64) -> Vec<Action> {
+    keeping.step(Event::Freed { id: 1, result: Ok(released) }, at(now))
+}
+
+fn renewed(keeping: &mut Keeping, sent: u64, answer: Renewed, now: u64) -> Vec<Action> {
+    keeping.step(Event::Renewed { sent: at(sent), answers: vec![(1, Some(answer))] }, at(now))
+}
+
+fn no_answer() -> BackendError {
+    BackendError::unknown("silent")
+}
+
+fn tick(keeping: &mut Keeping, now: u64) -> Vec<Action> {
+    keeping.step(Event::Tick, at(now))
+}
+
+#[test]
+fn the_deadline_counts_from_before_the_request() {
+    let (keeping, word) = held(terms());
+    // 900 ms less 1 % and 2 ms.
+    assert_eq!(word.deadline(), Some(at(889)));
+    assert_eq!(keeping.next_due(), Some(at(889)));
+}
+
+#[test]
+fn a_lease_is_lost_at_its_deadline_and_its_guard_still_frees_it() {
+    let (mut keeping, word) = held(terms());
+    assert!(tick(&mut keeping, 888).is_empty());
+    assert!(matches!(tick(&mut keeping, 889).as_slice(), [Action::Lost(1, LossReason::Expired)]));
+    assert_eq!(keeping.next_due(), None);
+    assert!(!word.end(at(889), End::Released));
+    assert!(matches!(release(&mut keeping, Parting::Ended, 890).as_slice(), [Action::Free(1)]));
+    assert!(matches!(
+        freed(&mut keeping, Released::NotHeld, 891).as_slice(),
+        [Action::TellReleased(1, Released::NotHeld), Action::Forget(1)]
+    ));
+    assert!(keeping.is_empty());
+}
+
+#[test]
+fn a_renewal_moves_the_deadline_from_when_it_left() {
+    let (mut keeping, word) = held(Terms { renew_for: Some(ms(60_000)), ..terms() });
+    assert_eq!(keeping.next_due(), Some(at(300)));
+    assert!(matches!(tick(&mut keeping, 300).as_slice(), [Action::Renew(ids)] if ids == &[1]));
+    renewed(&mut keeping, 300, Renewed::Extended, 420);
+    assert_eq!(word.deadline(), Some(at(300 + 889)));
+    assert_eq!(keeping.next_due(), Some(at(600)));
+}
+
+#[test]
+fn errors_end_neither_renewal_nor_lease_and_leave_room_for_three_attempts() {
+    let (mut keeping, word) = held(Terms { renew_for: Some(ms(60_000)), ..terms() });
+    let (mut now, mut attempts) = (0, 0);
+    while word.deadline().is_some() {
+        let due = keeping.next_due().unwrap();
+        now = now.max(u64::try_from(due.since(at(0)).as_millis()).unwrap());
+        let mut actions = tick(&mut keeping, now);
+        if let [Action::Renew(_)] = actions.as_slice() {
+            attempts += 1;
+            let sent = now;
+            now += TTL / 6;
+            actions = renewed(&mut keeping, sent, Renewed::Unknown(no_answer()), now);
+        }
+        assert!(matches!(actions.as_slice(), [] | [Action::Lost(1, LossReason::Expired)]), "{actions:?}");
+    }
+    assert!(attempts >= 3, "{attempts}");
+    assert!((889..=900).contains(&now), "{now}");
+}
+
+#[test]
+fn gone_is_a_loss_at_once_and_nothing_is_freed_after_it() {
+    let (mut keeping, _) = held(Terms { renew_for: Some(ms(60_000)), ..terms() });
+    tick(&mut keeping, 300);
+    assert!(matches!(
+        renewed(&mut keeping, 300, Renewed::Gone, 301).as_slice(),
+        [Action::Lost(1, LossReason::Gone)]
+    ));
+    assert!(matches!(
+        release(&mut keeping, Parting::Dropped, 302).as_slice(),
+        [Action::TellReleased(1, Released::NotHeld), Action::Forget(1)]
+    ));
+}
+
+#[test]
+fn renewal_ends_at_its_cap() {
+    let (mut keeping, word) = held(Terms { renew_for: Some(ms(900)), ..terms() });
+    for now in [300, 600] {
+        assert!(matches!(tick(&mut keeping, now).as_slice(), [Action::Renew(_)]));
+        renewed(&mut keeping, now, Renewed::Extended, now + 1);
+    }
+    assert!(matches!(tick(&mut keeping, 900).as_slice(), [Action::Lost(1, LossReason::RenewalCap)]));
+    assert_eq!(word.at(at(900)).0, Standing::Ended(End::Lost(LossReason::RenewalCap)));
+}
+
+#[test]
+fn a_release_ends_renewal_and_a_later_gone_is_ignored() {
+    let (mut keeping, word) = held(Terms { renew_for: Some(ms(60_000)), ..terms() });
+    tick(&mut keeping, 300);
+    assert!(word.end(at(301), End::Released));
+    assert!(matches!(release(&mut keeping, Parting::Ended, 301).as_slice(), [Action::Free(1)]));
+    assert!(renewed(&mut keeping, 300, Renewed::Gone, 302).is_empty());
+    assert!(matches!(
+        freed(&mut keeping, Released::Freed, 303).as_slice(),
+        [Action::TellReleased(1, Released::Freed), Action::Forget(1)]
+    ));
+}
+
+#[test]
+fn a_silent_release_keeps_its_caller_for_250_ms_and_goes_on() {
+    let (mut keeping, _) = held(terms());
+    release(&mut keeping, Parting::Ended, 0);
+    assert!(matches!(tick(&mut keeping, 250).as_slice(), [Action::TellReleased(1, Released::Deferred)]));
+    let failed = Event::Freed { id: 1, result: Err(no_answer()) };
+    assert!(keeping.step(failed, at(300)).is_empty());
+    assert!(matches!(tick(&mut keeping, 305).as_slice(), [Action::Free(1)]));
+    assert!(matches!(freed(&mut keeping, Released::Freed, 306).as_slice(), [Action::Forget(1)]));
+}
+
+#[test]
+fn an_acquire_that_is_given_up_in_mid_attempt_is_freed_however_the_answers_cross() {
+    // The release overtakes the attempt, whose grant is then told.
+    let mut keeping = Keeping::default();
+    try_one(&mut keeping, 1, terms(), 0);
+    assert!(matches!(release(&mut keeping, Parting::Unused, 1).as_slice(), [Action::Free(1)]));
+    assert!(freed(&mut keeping, Released::NotHeld, 2).is_empty());
+    let sent = granted(&mut keeping, 1, 0, 3);
+    assert!(matches!(sent.as_slice(), [Action::Free(1)]), "{sent:?}");
+    assert!(matches!(freed(&mut keeping, Released::Freed, 4).as_slice(), [Action::Forget(1)]));
+    assert!(keeping.is_empty());
+}
+
+#[test]
+fn an_acquire_in_doubt_is_cleaned_up_past_the_first_not_held() {
+    let mut keeping = Keeping::default();
+    try_one(&mut keeping, 1, terms(), 0);
+    keeping.step(Event::Tried { id: 1, sent: at(0), result: Err(no_answer()) }, at(300));
+    release(&mut keeping, Parting::Unused, 300);
+    let (mut now, mut releases) = (300, 1);
+    while !keeping.is_empty() {
+        freed(&mut keeping, Released::NotHeld, now);
+        if let Some(due) = keeping.next_due() {
+            now = u64::try_from(due.since(at(0)).as_millis()).unwrap();
+            assert!(matches!(tick(&mut keeping, now).as_slice(), [Action::Free(1)]));
+            releases += 1;
+        }
+    }
+    assert!(now >= TTL, "a grant by the attempt would have expired at {TTL}, clean-up ended at {now}");
+    assert!(releases > 5, "{releases}");
+}
+
+#[test]
+fn a_refused_acquire_that_was_answered_costs_no_release() {
+    let mut keeping = Keeping::default();
+    try_one(&mut keeping, 1, terms(), 0);
+    let held = Ok(Attempt::Held { free_in: None });
+    keeping.step(Event::Tried { id: 1, sent: at(0), result: held }, at(1));
+    let actions = release(&mut keeping, Parting::Unused, 2);
+    assert!(!actions.iter().any(|action| matches!(action, Action::Free(_))), "{actions:?}");
+    assert!(keeping.is_empty());
+}
+
+#[test]
+fn a_grant_that_took_half_its_ttl_is_stale() {
+    let mut keeping = Keeping::default();
+    try_one(&mut keeping, 1, terms(), 0);
+    assert!(matches!(granted(&mut keeping, 1, 0, 440).as_slice(), [Action::Tell(1, Told::Stale)]));
+    try_one(&mut keeping, 1, terms(), 440);
+    assert!(matches!(granted(&mut keeping, 1, 440, 450).as_slice(), [Action::Tell(1, Told::Granted { .. })]));
+}
+
+#[test]
+fn hold_on_cancel_keeps_the_key_of_a_dropped_body_only() {
+    let kept = Terms { hold_on_cancel: true, ..terms() };
+    let (mut keeping, _) = held(kept.clone());
+    assert!(matches!(release(&mut keeping, Parting::Dropped, 1).as_slice(), [Action::Forget(1)]));
+    for parting in [Parting::Ended, Parting::Unused] {
+        let (mut keeping, _) = held(kept.clone());
+        assert!(matches!(release(&mut keeping, parting, 1).as_slice(), [Action::Free(1)]));
+    }
+}
+
+#[test]
+fn min_hold_rests_then_frees() {
+    let (mut keeping, word) = held(Terms { min_hold: Some(ms(800)), ..terms() });
+    word.end(at(10), End::Released);
+    assert!(matches!(
+        release(&mut keeping, Parting::Ended, 10).as_slice(),
+        [Action::TellReleased(1, Released::Deferred)]
+    ));
+    assert_eq!(keeping.next_due(), Some(at(800)));
+    assert!(matches!(tick(&mut keeping, 800).as_slice(), [Action::Free(1)]));
+}
+
+#[test]
+fn min_hold_renews_once_where_the_key_would_not_live_so_long() {
+    let (mut keeping, word) = held(Terms { min_hold: Some(ms(895)), ..terms() });
+    word.end(at(10), End::Released);
+    let actions = release(&mut keeping, Parting::Ended, 10);
+    assert!(actions.iter().any(|action| matches!(action, Action::Renew(_))), "{actions:?}");
+    renewed(&mut keeping, 10, Renewed::Extended, 11);
+    assert!(matches!(tick(&mut keeping, 895).as_slice(), [Action::Free(1)]));
+}
+
+#[test]
+fn a_lock_nobody_used_is_freed_whatever_min_hold_says() {
+    let (mut keeping, _) = held(Terms { min_hold: Some(ms(800)), ..terms() });
+    assert!(matches!(release(&mut keeping, Parting::Unused, 1).as_slice(), [Action::Free(1)]));
+}
+
+#[test]
+fn a_shutdown_waits_for_bodies_then_takes_their_leases_and_says_what_is_left() {
+    let (mut keeping, word) = held(terms());
+    assert!(keeping.step(Event::Close { until: at(100) }, at(50)).is_empty());
+    let refused = try_one(&mut keeping, 2, terms(), 60);
+    assert!(matches!(refused.as_slice(), [Action::Tell(2, Told::ShuttingDown)]));
+    assert_eq!(keeping.next_due(), Some(at(100)));
+    assert!(matches!(
+        tick(&mut keeping, 100).as_slice(),
+        [Action::Lost(1, LossReason::ShuttingDown), Action::Free(1)]
+    ));
+    assert!(word.deadline().is_none());
+    let ended = freed(&mut keeping, Released::Freed, 101);
+    assert!(
+        matches!(ended.as_slice(), [.., Action::Forget(1), Action::Closed(left)] if left.unreleased.is_empty()),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn a_shutdown_does_not_wait_for_ever_and_names_what_it_leaves() {
+    let (mut keeping, _) = held(terms());
+    keeping.step(Event::Close { until: at(100) }, at(50));
+    tick(&mut keeping, 100);
+    let ended = tick(&mut keeping, 1_100);
+    assert!(
+        matches!(ended.as_slice(), [.., Action::Closed(left)] if left.unreleased.len() == 1),
+        "{ended:?}"
+    );
+    let (mut keeping, word) = held(Terms { min_hold: Some(ms(800)), ..terms() });
+    word.end(at(10), End::Released);
+    release(&mut keeping, Parting::Ended, 10);
+    let ended = keeping.step(Event::Close { until: at(100) }, at(50));
+    assert!(matches!(ended.as_slice(), [Action::Closed(left)] if left.kept.len() == 1), "{ended:?}");
+}
+
+#[test]
+fn many_leases_are_renewed_in_few_calls_and_one_answer_concerns_one_lease() {
+    let mut keeping = Keeping::default();
+    let renewing = Terms { renew_for: Some(ms(60_000)), ..terms() };
+    for id in 0..250 {
+        try_one(&mut keeping, id, renewing.clone(), 0);
+        granted(&mut keeping, id, 0, 0);
+    }
+    let calls = tick(&mut keeping, 300);
+    assert_eq!(calls.len(), 3);
+    let answers = vec![(0, Some(Renewed::Gone)), (1, None), (2, Some(Renewed::Extended))];
+    let actions = keeping.step(Event::Renewed { sent: at(300), answers }, at(310));
+    assert!(matches!(actions.as_slice(), [Action::Lost(0, LossReason::Gone)]), "{actions:?}");
+}

@@ -1,0 +1,409 @@
+//! What the keeper does with one claim, from its first attempt until nothing of it can be left.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::claim::{Attempt, Claim, Released, Renewed};
+use crate::clock::Moment;
+use crate::error::{BackendError, LossReason, Outcome};
+use crate::key::LockKey;
+use crate::policy::margin;
+use crate::protocol::freeing::{Freeing, Left, Owed};
+use crate::protocol::lease::{End, LeaseWord, Standing};
+use crate::token::FencingToken;
+
+/// How long a caller waits for its release before the keeper goes on alone.
+const AWAITED: Duration = Duration::from_millis(250);
+/// One claim within its keeper.
+pub(crate) type Id = u64;
+
+/// What a claim's policy and backend say about keeping it.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    pub(crate) name: &'static str,
+    /// The key as the caller knows it, without the manager's prefix.
+    pub(crate) key: LockKey,
+    /// Renew, until so long after the grant.
+    pub(crate) renew_for: Option<Duration>,
+    pub(crate) min_hold: Option<Duration>,
+    pub(crate) hold_on_cancel: bool,
+    pub(crate) offset_margin: Duration,
+    /// Whether a waiting claim that is refused may have a queue place.
+    pub(crate) queues: bool,
+}
+
+/// How a caller parts from its claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parting {
+    /// It never got the lock, or vanished before it could use it.
+    Unused,
+    /// Its body came to its end.
+    Ended,
+    /// Its body was dropped, timed out or panicked.
+    Dropped,
+}
+
+/// What to do.
+#[derive(Debug)]
+pub(crate) enum Action {
+    /// Send an attempt.
+    Try(Id),
+    /// Send one call that renews these.
+    Renew(Vec<Id>),
+    /// Send a release.
+    Free(Id),
+    /// Answer the attempt that the caller asked for.
+    Tell(Id, Told),
+    /// Answer the release that the caller asked for, if it did.
+    TellReleased(Id, Released),
+    /// The lease is lost: wake whoever watches it.
+    Lost(Id, LossReason),
+    /// The claim's key may have stayed until its expiry: no release was answered.
+    Abandoned(Id),
+    /// The claim is over.
+    Forget(Id),
+    /// The shutdown is over.
+    Closed(Remains),
+}
+
+/// The answer to an attempt.
+#[derive(Clone, Debug)]
+pub(crate) enum Told {
+    Granted { word: Arc<LeaseWord>, fencing: Option<FencingToken> },
+    Stale,
+    Held { free_in: Option<Duration> },
+    Unanswered(BackendError),
+    ShuttingDown,
+}
+
+/// What a shutdown could not release, by name and key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Remains {
+    pub(crate) unreleased: Vec<(&'static str, LockKey)>,
+    pub(crate) kept: Vec<(&'static str, LockKey)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) claim: Claim,
+    pub(super) terms: Terms,
+    owed: Owed,
+    /// When the newest attempt or renewal left.
+    latest: Moment,
+    phase: Phase,
+    /// Its place in the order of what is due.
+    pub(super) due: Option<Moment>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// The caller tries to get it.
+    Trying,
+    /// The caller has it.
+    Held(Hold),
+    /// The caller is done, `min_hold` is not.
+    Resting { hold: Hold, until: Moment },
+    /// It is being given back.
+    Freeing { freeing: Freeing, tell_by: Option<Moment> },
+}
+
+#[derive(Clone, Debug)]
+struct Hold {
+    word: Arc<LeaseWord>,
+    granted: Moment,
+    renewing: bool,
+    next_renewal: Option<Moment>,
+    lost: bool,
+}
+
+/// Whether a claim goes on after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Goes {
+    On,
+    Over,
+}
+
+impl Kept {
+    pub(super) fn new(claim: Claim, terms: Terms, now: Moment) -> Self {
+        Self { claim, terms, owed: Owed::default(), latest: now, phase: Phase::Trying, due: None }
+    }
+
+    /// An attempt is about to leave.
+    pub(super) fn trying(&mut self, now: Moment) {
+        self.owed.in_flight = true;
+        self.latest = now;
+    }
+
+    pub(super) fn is_trying(&self) -> bool {
+        matches!(self.phase, Phase::Trying)
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self.phase, Phase::Held(_))
+    }
+
+    pub(super) fn is_resting(&self) -> bool {
+        matches!(self.phase, Phase::Resting { .. })
+    }
+
+    /// When a grant or renewal that left at `sent` ends for its owner.
+    fn deadline(&self, sent: Moment) -> Moment {
+        let ttl = self.claim.ttl();
+        (sent + ttl).minus(margin(ttl, self.terms.offset_margin))
+    }
+
+    pub(super) fn next_due(&self) -> Option<Moment> {
+        match &self.phase {
+            Phase::Trying => None,
+            Phase::Held(hold) if hold.lost => None,
+            Phase::Held(hold) => {
+                // None if its owner has ended it; the release is then on its way here.
+                let deadline = hold.word.deadline();
+                let cap = self.terms.renew_for.map(|most| hold.granted + most);
+                deadline
+                    .map(|at| [Some(at), cap, hold.next_renewal].into_iter().flatten().min().unwrap_or(at))
+            }
+            Phase::Resting { until, hold } => Some(hold.next_renewal.unwrap_or(*until)),
+            Phase::Freeing { freeing, tell_by } => freeing.due().into_iter().chain(*tell_by).min(),
+        }
+    }
+
+    pub(super) fn tried(
+        &mut self,
+        id: Id,
+        sent: Moment,
+        result: Result<Attempt, BackendError>,
+        now: Moment,
+        actions: &mut Vec<Action>,
+    ) -> Goes {
+        self.owed.in_flight = false;
+        let told = match result {
+            Ok(Attempt::Granted { fencing }) => {
+                self.owed.held = true;
+                self.granted(sent, fencing, now)
+            }
+            Ok(Attempt::Held { free_in }) => {
+                self.owed.held |= self.terms.queues && self.claim.waits();
+                Told::Held { free_in }
+            }
+            Err(error) => {
+                if error.outcome() == Outcome::Unknown {
+                    self.owed.unanswered += 1;
+                }
+                Told::Unanswered(error)
+            }
+        };
+        let Phase::Freeing { freeing, .. } = &mut self.phase else {
+            actions.push(Action::Tell(id, told));
+            return Goes::On;
+        };
+        if self.owed.held {
+            freeing.granted_late(now);
+        } else if self.owed.is_settled() && freeing.due().is_some() {
+            return Goes::Over;
+        }
+        self.tick(id, now, &mut Vec::new(), actions)
+    }
+
+    /// A grant was answered: what the caller gets of it.
+    fn granted(&mut self, sent: Moment, fencing: Option<FencingToken>, now: Moment) -> Told {
+        let Phase::Trying = self.phase else { return Told::Stale };
+        let deadline = self.deadline(sent);
+        let ttl = self.claim.ttl();
+        if deadline.since(now) < ttl / 2 {
+            return Told::Stale;
+        }
+        let word = Arc::new(LeaseWord::new(deadline));
+        self.phase = Phase::Held(Hold {
+            word: Arc::clone(&word),
+            granted: now,
+            renewing: false,
+            next_renewal: self.terms.renew_for.map(|_| sent + ttl / 3),
+            lost: false,
+        });
+        Told::Granted { word, fencing }
+    }
+
+    pub(super) fn renewed(
+        &mut self,
+        id: Id,
+        sent: Moment,
+        answer: Option<&Renewed>,
+        now: Moment,
+        actions: &mut Vec<Action>,
+    ) -> Goes {
+        let deadline = self.deadline(sent);
+        let ttl = self.claim.ttl();
+        match &mut self.phase {
+            Phase::Held(hold) => {
+                hold.renewing = false;
+                match answer {
+                    Some(Renewed::Extended) => {
+                        hold.word.extend(now, deadline);
+                        hold.next_renewal = Some(sent + ttl / 3);
+                    }
+                    Some(Renewed::Gone) => {
+                        // Whatever ended the lease before, the grant is no more.
+                        self.owed.held = false;
+                        self.lose(id, LossReason::Gone, now, actions);
+                    }
+                    Some(Renewed::Unknown(_)) | None => hold.next_renewal = Some(now + ttl / 12),
+                }
+                Goes::On
+            }
+            Phase::Resting { hold, .. } => {
+                hold.renewing = false;
+                match answer {
+                    Some(Renewed::Gone) => self.owed.held = false,
+                    _ => return Goes::On,
+                }
+                if self.owed.is_settled() { Goes::Over } else { Goes::On }
+            }
+            Phase::Trying | Phase::Freeing { .. } => Goes::On,
+        }
+    }
+
+    /// Ends the lease, unless it has ended.
+    pub(super) fn lose(&mut self, id: Id, reason: LossReason, now: Moment, actions: &mut Vec<Action>) {
+        let Phase::Held(hold) = &mut self.phase else { return };
+        hold.lost = true;
+        let (standing, just_expired) = hold.word.at(now);
+        if just_expired {
+            actions.push(Action::Lost(id, LossReason::Expired));
+        } else if matches!(standing, Standing::Held(_)) && hold.word.end(now, End::Lost(reason)) {
+            actions.push(Action::Lost(id, reason));
+        }
+    }
+
+    pub(super) fn release(
+        &mut self,
+        id: Id,
+        parting: Parting,
+        now: Moment,
+        actions: &mut Vec<Action>,
+    ) -> Goes {
+        match &self.phase {
+            Phase::Trying => self.free(id, now, None, actions),
+            Phase::Held(_) if parting == Parting::Unused => self.free(id, now, None, actions),
+            Phase::Held(_) if parting == Parting::Dropped && self.terms.hold_on_cancel => Goes::Over,
+            Phase::Held(hold) => {
+                let until = hold.granted + self.terms.min_hold.unwrap_or_default();
+                if now < until && self.owed.held {
+                    let hold = Self::rest(hold.clone(), until, now);
+                    self.phase = Phase::Resting { hold, until };
+                    actions.push(Action::TellReleased(id, Released::Deferred));
+                    return Goes::On;
+                }
+                self.free(id, now, Some(now + AWAITED), actions)
+            }
+            Phase::Resting { .. } | Phase::Freeing { .. } => {
+                // A shutdown was first; the caller need not wait for it.
+                actions.push(Action::TellReleased(id, Released::Deferred));
+                Goes::On
+            }
+        }
+    }
+
+    /// Prepares a hold for its rest until `min_hold` has passed: one renewal if the key would not
+    /// live so long.
+    fn rest(mut hold: Hold, until: Moment, now: Moment) -> Hold {
+        let expiry = hold.word.last_deadline();
+        hold.next_renewal = (expiry < until && !hold.renewing).then_some(now);
+        hold
+    }
+
+    fn free(&mut self, id: Id, now: Moment, tell_by: Option<Moment>, actions: &mut Vec<Action>) -> Goes {
+        if self.owed.is_settled() {
+            actions.push(Action::TellReleased(id, Released::NotHeld));
+            return Goes::Over;
+        }
+        let freeing = Freeing::new(now, self.latest, self.claim.ttl());
+        self.phase = Phase::Freeing { freeing, tell_by };
+        self.tick(id, now, &mut Vec::new(), actions)
+    }
+
+    pub(super) fn freed(
+        &mut self,
+        id: Id,
+        answer: Option<Released>,
+        now: Moment,
+        actions: &mut Vec<Action>,
+    ) -> Goes {
+        let Phase::Freeing { freeing, tell_by } = &mut self.phase else { return Goes::On };
+        let answered = answer.filter(|released| *released != Released::Deferred);
+        let left = match answered {
+            Some(released) => freeing.answered(&mut self.owed, released == Released::Freed, now),
+            None => freeing.unanswered(now),
+        };
+        let told = answered.or((left == Left::Expired).then_some(Released::NotHeld));
+        if let Some(released) = told
+            && tell_by.take().is_some()
+        {
+            actions.push(Action::TellReleased(id, released));
+        }
+        match left {
+            Left::Again(_) => return Goes::On,
+            Left::Expired if answered.is_none() => actions.push(Action::Abandoned(id)),
+            Left::Expired | Left::Nothing => {}
+        }
+        Goes::Over
+    }
+
+    pub(super) fn tick(
+        &mut self,
+        id: Id,
+        now: Moment,
+        renewals: &mut Vec<Id>,
+        actions: &mut Vec<Action>,
+    ) -> Goes {
+        match &mut self.phase {
+            Phase::Trying => {}
+            Phase::Held(hold) => {
+                let capped = self.terms.renew_for.is_some_and(|most| now >= hold.granted + most);
+                let (standing, just_expired) = hold.word.at(now);
+                if just_expired {
+                    actions.push(Action::Lost(id, LossReason::Expired));
+                }
+                if let Standing::Ended(_) = standing {
+                    hold.lost = true;
+                } else if capped {
+                    self.lose(id, LossReason::RenewalCap, now, actions);
+                } else if hold.renew(now) {
+                    self.latest = now;
+                    renewals.push(id);
+                }
+            }
+            Phase::Resting { hold, until } => {
+                if now >= *until {
+                    return self.free(id, now, None, actions);
+                }
+                if hold.renew(now) {
+                    self.latest = now;
+                    renewals.push(id);
+                }
+            }
+            Phase::Freeing { freeing, tell_by } => {
+                if tell_by.is_some_and(|by| now >= by) {
+                    *tell_by = None;
+                    actions.push(Action::TellReleased(id, Released::Deferred));
+                }
+                if freeing.send(now) {
+                    actions.push(Action::Free(id));
+                }
+            }
+        }
+        Goes::On
+    }
+}
+
+impl Hold {
+    /// Whether a renewal is to be sent now; it then counts as on its way.
+    fn renew(&mut self, now: Moment) -> bool {
+        let due = !self.renewing && self.next_renewal.is_some_and(|at| now >= at);
+        if due {
+            self.renewing = true;
+            self.next_renewal = None;
+        }
+        due
+    }
+}

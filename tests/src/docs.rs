@@ -1,0 +1,10 @@
+//! The code of README and guides, compiled. It stands here since a published crate cannot include what is outside of it.
+
+#[doc = include_str!("../../README.md")]
+struct Readme;
+
+#[doc = include_str!("../../docs/getting-started.md")]
+struct GettingStarted;
+
+#[doc = include_str!("../../docs/guarantees.md")]
+struct Guarantees;

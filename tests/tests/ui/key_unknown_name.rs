@@ -1,0 +1,10 @@
+use lockrt::distributed_lock;
+
+#[distributed_lock(key = "quote:{tenat}:{id}", ttl_ms = 10)]
+async fn f(tenant: &str, id: u64) -> Result<(), lockrt::LockError> {
+    Ok(())
+}
+
+fn main() {
+    let _ = f("", 1);
+}
