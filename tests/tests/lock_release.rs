@@ -219,12 +219,17 @@ where
     let [_, watching] = runtimes();
     for runtime in runtimes() {
         let manager = setup.manager();
-        let _body = runtime.spawn(async move {
+        let (begins, began) = tokio::sync::oneshot::channel();
+        runtime.spawn(async move {
             let guard = manager.acquire(&KEY, &policy).await.unwrap();
+            begins.send(()).unwrap();
             std::future::pending::<()>().await;
             drop(guard);
         });
-        runtime.block_on(until("the lock is held", async || setup.held().await == 1));
+        runtime.block_on(async {
+            began.await.unwrap();
+            assert_eq!(setup.held().await, 1);
+        });
         drop(runtime);
         watching.block_on(after());
     }
