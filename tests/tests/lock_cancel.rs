@@ -1,5 +1,7 @@
 //! An acquire that is dropped leaves nothing behind.
 
+#![allow(clippy::unwrap_used, reason = "a case that cannot go on has failed")]
+
 use std::sync::LazyLock;
 use std::time::Duration;
 

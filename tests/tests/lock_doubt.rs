@@ -1,5 +1,7 @@
 //! Acquires that arrive after their release: cancelled behind a slow network that is cut.
 
+#![allow(clippy::unwrap_used, reason = "a case that cannot go on has failed")]
+
 use std::sync::LazyLock;
 use std::time::Duration;
 

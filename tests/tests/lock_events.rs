@@ -1,5 +1,7 @@
 //! Events: each once, in order, and a subscriber that panics changes nothing.
 
+#![allow(clippy::unwrap_used, reason = "a case that cannot go on has failed")]
+
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;

@@ -1,6 +1,8 @@
 //! What is left of managers and runtimes that are gone. One test, since it counts the threads of
 //! its process.
 
+#![allow(clippy::unwrap_used, reason = "a case that cannot go on has failed")]
+
 use std::time::Duration;
 
 use lockrt::{LockKey, LockPolicy};

@@ -1,5 +1,7 @@
 //! The signal that a lease is lost.
 
+#![allow(clippy::unwrap_used, reason = "a case that cannot go on has failed")]
+
 use std::sync::LazyLock;
 use std::time::Duration;
 

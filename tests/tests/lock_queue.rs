@@ -1,5 +1,7 @@
 //! Waiters of one process on one key.
 
+#![allow(clippy::unwrap_used, reason = "a case that cannot go on has failed")]
+
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;

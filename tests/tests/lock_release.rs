@@ -1,5 +1,7 @@
 //! The lock is given back however its body ends.
 
+#![allow(clippy::unwrap_used, reason = "a case that cannot go on has failed")]
+
 use std::sync::LazyLock;
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! Renewal: for as long as the body runs, at most to its cap, and no longer.
 
+#![allow(clippy::unwrap_used, reason = "a case that cannot go on has failed")]
+
 use std::sync::LazyLock;
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! What a call returns when lease, body and release do not end alike.
 
+#![allow(clippy::unwrap_used, reason = "a case that cannot go on has failed")]
+
 use std::sync::LazyLock;
 use std::time::Duration;
 

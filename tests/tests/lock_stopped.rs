@@ -1,5 +1,7 @@
 //! A holder whose process is stopped past its lease, or killed.
 
+#![allow(clippy::unwrap_used, reason = "a case that cannot go on has failed")]
+
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::LazyLock;

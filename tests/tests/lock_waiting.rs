@@ -1,5 +1,7 @@
 //! How long an acquire takes, and how often it asks.
 
+#![allow(clippy::unwrap_used, reason = "a case that cannot go on has failed")]
+
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -69,12 +71,12 @@ async fn a_wait_gets_the_lock_soon_after_its_release<S: Setup>(setup: &S) {
     let manager = setup.manager();
     let policy = LONG.wait(Duration::from_secs(4));
     let waits = async { (manager.acquire(&KEY, &policy).await.unwrap(), Instant::now()) };
-    let releases = async {
+    let gives_back = async {
         sleep(WAIT).await;
         assert_eq!(holder.release().await, Released::Freed);
         Instant::now()
     };
-    let ((guard, got), released) = tokio::join!(waits, releases);
+    let ((guard, got), released) = tokio::join!(waits, gives_back);
     // A poll would come after two thirds of the TTL.
     assert!(got <= released + S::SLACK, "{:?}", got - released);
     guard.lease().check().unwrap();
