@@ -176,7 +176,8 @@ async fn nothing_is_renewed_after_release_drop_panic_or_loss() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_counted_from_before_its_renewal_was_sent() {
-    let late = TTL / 6 - Duration::from_millis(1);
+    // A renewal gets a sixth of the TTL.
+    let late = TTL / 7;
     let service = Faulty::start(move |call, number| match call {
         Call::Renew if number == 1 => Fate::AnsweredAfter(late),
         Call::Renew => Fate::Silent,
@@ -188,5 +189,5 @@ async fn a_lease_is_counted_from_before_its_renewal_was_sent() {
     // The one renewal that was answered left after a third of the TTL.
     let most = TTL / 3 + TTL;
     assert!(started.elapsed() < most, "{:?}", started.elapsed());
-    assert!(started.elapsed() > most - TTL / 10, "{:?}", started.elapsed());
+    assert!(started.elapsed() + TTL / 10 > most, "{:?}", started.elapsed());
 }
