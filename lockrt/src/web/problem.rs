@@ -21,9 +21,7 @@ pub(super) fn detail(error: &LockError) -> &'static str {
     match error {
         LockError::Contended { .. } => "Somebody else is doing this right now; try again later.",
         LockError::Unavailable { .. } => "Nothing was done, because the lock service does not answer.",
-        LockError::Lost { .. } => {
-            "The work was stopped because its lock was lost; it may be done in part."
-        }
+        LockError::Lost { .. } => "The work was stopped because its lock was lost; it may be done in part.",
         LockError::Released { .. } => {
             "The work was stopped because its lock was given back; it may be done in part."
         }
@@ -103,7 +101,8 @@ mod tests {
         let away = LockError::Unavailable { name, key: key.clone(), source: BackendError::unknown("silent") };
         let lost = LockError::Lost { name, key, reason: LossReason::Expired };
         let invalid = LockError::InvalidKey { name, source: InvalidKey::EmptyPart };
-        let statuses = [contended(None), away, LockError::ShuttingDown, lost, invalid, LockError::NotInstalled];
+        let statuses =
+            [contended(None), away, LockError::ShuttingDown, lost, invalid, LockError::NotInstalled];
         assert_eq!(statuses.each_ref().map(status), [409, 503, 503, 500, 500, 500]);
     }
 
