@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use crate::error::{FromLockError, LockError};
+use crate::locked::Locked;
 
 /// When to come back after an outage.
 const AFTER_OUTAGE: Duration = Duration::from_secs(1);
@@ -118,6 +119,12 @@ impl FromLockError for Response {
 impl FromLockError for StatusCode {
     fn from_lock_error(error: LockError) -> Self {
         error.status()
+    }
+}
+
+impl<T: IntoResponse> IntoResponse for Locked<T> {
+    fn into_response(self) -> Response {
+        self.0.map_or_else(IntoResponse::into_response, IntoResponse::into_response)
     }
 }
 
