@@ -61,8 +61,15 @@
 //!
 //! # Features
 //!
-//! `macros` (default): the attribute. `redis` (default): `redis://` URLs. `axum`: refusals as
-//! responses. `uuid`: `Uuid` in keys. `conformance`: the suite for authors of backends.
+//! | feature | gives |
+//! |---|---|
+//! | `macros` (default) | the attribute |
+//! | `redis` (default) | `redis://` URLs |
+//! | `axum` | refusals as responses, and as the types that handlers return |
+//! | `actix-web` | refusals as actix-web errors and `HttpResponse` |
+//! | `tonic` | refusals as gRPC statuses |
+//! | `uuid` | `Uuid` in keys |
+//! | `conformance` | the suite for authors of backends |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,80 +1,41 @@
-//! [`LockError`] as an axum response, and as the error types that handlers return.
-
-use std::time::Duration;
+//! [`LockError`] as an axum response, and as the types that handlers return.
 
 use axum::Json;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::error::{FromLockError, LockError};
 use crate::locked::Locked;
-
-/// When to come back after an outage.
-const AFTER_OUTAGE: Duration = Duration::from_secs(1);
+use crate::web::problem::{self, PROBLEM_JSON};
 
 impl LockError {
     /// 409 for contention, 503 for an outage or a shutdown, 500 for the rest.
     #[must_use]
     pub fn status(&self) -> StatusCode {
-        match self {
-            Self::Contended { .. } => StatusCode::CONFLICT,
-            Self::Unavailable { .. } | Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
-            _ => StatusCode::INTERNAL_SERVER_ERROR,
-        }
+        StatusCode::from_u16(problem::status(self)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// The refusal as a problem document (RFC 9457) with this status; contention and outages say
-    /// when to try again.
+    /// The refusal as a problem document (RFC 9457) with a status of your choice; contention and
+    /// outages say in `Retry-After` when to try again.
+    ///
+    /// ```
+    /// use axum::http::StatusCode;
+    /// use lockrt::LockError;
+    ///
+    /// assert_eq!(LockError::ShuttingDown.respond(StatusCode::LOCKED).status(), 423);
+    /// ```
     #[must_use]
     pub fn respond(&self, status: StatusCode) -> Response {
-        let mut response = (status, Json(self.problem(status))).into_response();
+        let mut response = (status, Json(problem::problem(self, status.as_u16()))).into_response();
         let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if let Some(after) = self.retry_after() {
-            headers.insert(RETRY_AFTER, HeaderValue::from(whole_seconds(after)));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        if let Some(seconds) = problem::retry_seconds(self) {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }
-
-    fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Contended { retry_after, .. } => Some(retry_after.unwrap_or(AFTER_OUTAGE)),
-            Self::Unavailable { .. } | Self::ShuttingDown => Some(AFTER_OUTAGE),
-            _ => None,
-        }
-    }
-
-    /// What a client may know; the full message goes to the log, not to the caller.
-    fn problem(&self, status: StatusCode) -> Value {
-        let (title, detail) = match self {
-            Self::Contended { .. } => {
-                ("Already in progress", "Somebody else is doing this right now; try again later.")
-            }
-            Self::Unavailable { .. } => {
-                ("Lock service unavailable", "Nothing was done, because the lock service does not answer.")
-            }
-            Self::Lost { .. } => {
-                ("Lock lost", "The work was stopped because its lock was lost; it may be done in part.")
-            }
-            Self::ShuttingDown => {
-                ("Shutting down", "Nothing was done, because this server is shutting down.")
-            }
-            _ => ("Lock failure", "Nothing was done, because the lock could not be asked for."),
-        };
-        json!({
-            "type": format!("urn:lockrt:{}", self.kind()),
-            "title": title,
-            "status": status.as_u16(),
-            "detail": detail,
-        })
-    }
-}
-
-/// Rounded up: a client that comes back too early is refused again.
-fn whole_seconds(after: Duration) -> u64 {
-    after.as_secs() + u64::from(after.subsec_nanos() > 0)
 }
 
 impl IntoResponse for LockError {
@@ -97,66 +58,31 @@ impl From<LockError> for StatusCode {
 
 impl From<LockError> for (StatusCode, String) {
     fn from(error: LockError) -> Self {
-        let status = error.status();
-        let problem = error.problem(status);
-        (status, String::from(problem["detail"].as_str().unwrap_or_default()))
+        (error.status(), String::from(problem::detail(&error)))
     }
 }
 
 impl From<LockError> for (StatusCode, Json<Value>) {
     fn from(error: LockError) -> Self {
         let status = error.status();
-        (status, Json(error.problem(status)))
+        (status, Json(problem::problem(&error, status.as_u16())))
     }
 }
 
-impl FromLockError for Response {
-    fn from_lock_error(error: LockError) -> Self {
-        error.into_response()
-    }
+macro_rules! bare_return_types {
+    ($($type:ty),+ $(,)?) => {$(
+        impl FromLockError for $type {
+            fn from_lock_error(error: LockError) -> Self {
+                error.into()
+            }
+        }
+    )+};
 }
 
-impl FromLockError for StatusCode {
-    fn from_lock_error(error: LockError) -> Self {
-        error.status()
-    }
-}
+bare_return_types!(Response, StatusCode, (StatusCode, String), (StatusCode, Json<Value>));
 
 impl<T: IntoResponse> IntoResponse for Locked<T> {
     fn into_response(self) -> Response {
         self.0.map_or_else(IntoResponse::into_response, IntoResponse::into_response)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::key::LockKey;
-
-    fn contended(retry_after: Option<Duration>) -> LockError {
-        let key = LockKey::new("mail:jane").unwrap();
-        LockError::Contended { name: "n", key, waited: Duration::ZERO, retry_after }
-    }
-
-    #[test]
-    fn contention_is_409_with_the_holders_time_rounded_up() {
-        let response = contended(Some(Duration::from_millis(2_001))).into_response();
-        assert_eq!(response.status(), StatusCode::CONFLICT);
-        assert_eq!(response.headers()[RETRY_AFTER], "3");
-        assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
-    }
-
-    #[test]
-    fn the_problem_names_its_kind_and_no_key() {
-        let problem = contended(None).problem(StatusCode::CONFLICT);
-        assert_eq!(problem["type"], "urn:lockrt:contended");
-        assert!(!problem.to_string().contains("jane"));
-    }
-
-    #[test]
-    fn a_shutdown_is_503_and_a_loss_is_500() {
-        assert_eq!(LockError::ShuttingDown.status(), StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(LockError::NotInstalled.status(), StatusCode::INTERNAL_SERVER_ERROR);
-        assert!(LockError::ShuttingDown.into_response().headers().contains_key(RETRY_AFTER));
     }
 }
