@@ -161,7 +161,10 @@ fn lease(locked: &LockedFn) -> (TokenStream, TokenStream, TokenStream) {
 
 /// The user's body, untouched, behind what makes it behave as in a plain function.
 fn body(locked: &LockedFn, bind_lease: &TokenStream) -> Group {
-    let body = &locked.function.body;
+    // Braces of our own at the place of the user's: a body of one line is no "unnecessary braces".
+    let mut body = locked.function.body.clone();
+    let span = body.span();
+    body.set_span(Span::mixed_site().located_at(span));
     let output = &locked.output.named;
     // Captured values are dropped in the order of their capture: reversed, that is the order of a plain function.
     let captures = locked.captures.iter().rev().map(|Capture { cfgs, name }| {
@@ -183,7 +186,7 @@ fn body(locked: &LockedFn, bind_lease: &TokenStream) -> Group {
         #receiver
         #body
     };
-    braces(body.span(), tokens)
+    braces(span, tokens)
 }
 
 /// The arms of a lock that was not granted.

@@ -1,8 +1,8 @@
 //! [`LockError`] as an actix-web error, and as an `HttpResponse`.
 
+use actix_web::body::{BoxBody, EitherBody};
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CONTENT_TYPE, RETRY_AFTER};
-use actix_web::body::{BoxBody, EitherBody};
 use actix_web::{HttpRequest, HttpResponse, Responder, ResponseError};
 
 use crate::error::{FromLockError, LockError};
