@@ -8,20 +8,27 @@ use syn::{Error, Expr, Path, Result, Token};
 
 use crate::diag::{Mistakes, list, nearest};
 use crate::key::KeyTemplate;
-use crate::policy::{Contention, Millis, contention, is_report, positive, renewal};
+use crate::policy::{
+    Answer, Contention, Millis, Policy, Switch, contention, on_error, positive, renewal, switch,
+};
 use crate::text::Text;
 
-/// Every argument of this milestone, and how it is written.
-const ARGUMENTS: [(&str, &str); 9] = [
+/// Every argument, and how it is written.
+const ARGUMENTS: [(&str, &str); 14] = [
     ("key", "`key = \"quote:{id}\"`"),
     ("ttl_ms", "`ttl_ms = 10_000`"),
     (
         "on_contention",
         "`on_contention = fail`, `skip`, `skip(value)`, `wait(timeout_ms = 2_000)` or `wait(forever)`",
     ),
+    ("on_error", "`on_error = |error| value`"),
     ("renew", "`renew = off` or `renew = auto(max_ms = 600_000)`"),
     ("on_lost", "`on_lost = cancel` or `on_lost = report`"),
+    ("on_cancel", "`on_cancel = release` or `on_cancel = hold`"),
+    ("release", "`release = awaited` or `release = started`"),
+    ("min_hold_ms", "`min_hold_ms = 1_000`"),
     ("lease", "`lease = held`"),
+    ("fencing", "`fencing = required`"),
     ("manager", "`manager = &state.locks`"),
     ("name", "`name = \"quotes.recalculate\"`"),
     ("crate", "`crate = ::lockrt`"),
@@ -31,22 +38,12 @@ const ARGUMENTS: [(&str, &str); 9] = [
 const LONGEST: usize = 400;
 const DEEPEST: usize = 32;
 
-/// Arguments that will exist; each with what to do until then.
-const LATER: [(&str, &str); 5] = [
-    ("on_error", "leave it out and give the error type `impl From<LockError>`"),
-    ("on_cancel", "leave it out: the key is released when the body is dropped"),
-    ("release", "leave it out: the release is awaited"),
-    ("min_hold_ms", "leave it out"),
-    ("fencing", "leave it out and check `lease.fencing()` in the body"),
-];
-
 /// The arguments of one attribute. `None` also stands for "written, but wrong": then a mistake is on record.
 pub(crate) struct Args {
     pub(crate) key: Option<KeyTemplate>,
     pub(crate) ttl: Option<Millis>,
-    pub(crate) contention: Contention,
-    pub(crate) renew: Option<Millis>,
-    pub(crate) report_loss: bool,
+    pub(crate) policy: Policy,
+    pub(crate) on_error: Option<Answer>,
     pub(crate) lease: Option<Ident>,
     pub(crate) manager: Option<Expr>,
     pub(crate) name: Option<Text>,
@@ -59,9 +56,13 @@ impl Args {
         let mut args = Self {
             key: None,
             ttl: None,
-            contention: Contention::Fail,
-            renew: None,
-            report_loss: false,
+            policy: Policy {
+                contention: Contention::Fail,
+                renew: None,
+                min_hold: None,
+                switches: Vec::new(),
+            },
+            on_error: None,
             lease: None,
             manager: None,
             name: None,
@@ -128,13 +129,32 @@ impl Args {
                 let because = "a lease of 0 ms ends before it begins";
                 self.ttl = Some(positive("ttl_ms", "10_000", &value, because)?);
             }
-            "on_contention" => self.contention = contention(&value)?,
-            "renew" => self.renew = renewal(&value)?,
-            "on_lost" => self.report_loss = is_report(&value, usage)?,
+            "min_hold_ms" => {
+                let because = "leave it out to release the key at once";
+                self.policy.min_hold = Some(positive("min_hold_ms", "1_000", &value, because)?);
+            }
+            "on_contention" => self.policy.contention = contention(&value)?,
+            "on_error" => self.on_error = Some(on_error(&value)?),
+            "renew" => self.policy.renew = renewal(&value)?,
             "lease" => self.lease = Some(identifier(&value)?),
             "manager" => self.manager = Some(value),
             "name" => self.name = Some(label(&value)?),
-            _ => self.runtime = runtime_path(&value)?.into_token_stream(),
+            "crate" => self.runtime = runtime_path(&value)?.into_token_stream(),
+            _ => self.set_switch(word, &value, usage)?,
+        }
+        Ok(())
+    }
+
+    fn set_switch(&mut self, word: &str, value: &Expr, usage: &str) -> Result<()> {
+        let (usual, other, meaning) = match word {
+            "on_lost" => ("cancel", "report", Switch::ReportLoss),
+            "on_cancel" => ("release", "hold", Switch::HoldOnCancel),
+            "release" => ("awaited", "started", Switch::StartRelease),
+            // Not to require it is not to write it.
+            _ => ("", "required", Switch::RequireFencing),
+        };
+        if switch(value, word, usual, other, usage)? {
+            self.policy.switches.push(meaning);
         }
         Ok(())
     }
@@ -184,9 +204,6 @@ fn unknown_argument(input: ParseStream<'_>, name: &Ident, seen: &mut Vec<String>
         }
     }
     let word = name.unraw().to_string();
-    if let Some((_, instead)) = LATER.iter().find(|(later, _)| *later == word) {
-        return Error::new(name.span(), format!("`{word}` is not available yet: {instead}"));
-    }
     let known = ARGUMENTS.map(|(known, _)| known);
     let hint = nearest(&word, &known).map_or_else(
         || format!("the arguments are {}", list(&known)),

@@ -4,13 +4,14 @@ use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::Expr;
 use syn::ext::IdentExt as _;
-use syn::spanned::Spanned as _;
 
-use crate::function::Capture;
+use crate::function::{Capture, Kind};
 use crate::key::Segment;
 use crate::model::LockedFn;
-use crate::placeholder::Value;
-use crate::policy::{Contention, Millis};
+use crate::placeholder::{Form, Value};
+use crate::policy::{Answer, Contention, Switch};
+use crate::scope::with_receiver;
+use crate::site::{check, site};
 
 /// Like `quote!`, but our names are hidden from the user's code and theirs from ours.
 macro_rules! hidden {
@@ -19,39 +20,45 @@ macro_rules! hidden {
 
 /// The function with the lock around its body.
 pub(crate) fn tokens(locked: &LockedFn) -> TokenStream {
-    let LockedFn { attrs, vis, sig, body, .. } = locked;
     let private = private(locked);
     let check = locked.constants.then(|| check(locked));
     let key = key(locked);
     let site = site(locked);
     let (bind_manager, manager) = match &locked.manager {
         Some(expr) => {
+            let expr = users(locked, expr);
             (Some(hidden!(let manager = #private::manager(#expr);)), hidden!(#private::Some(&manager)))
         }
         None => (None, hidden!(#private::None)),
     };
     let held = held(locked);
-    let refused = refused(locked);
-    let block = braces(
-        body.span(),
-        hidden! {
-            #check
-            #key
-            #bind_manager
-            let site = const { &#site };
-            match #private::enter(site, #manager, key).await {
-                #private::Ok(guard) => #held
-                #refused
-            }
-        },
-    );
-    quote!(#(#attrs)* #vis #sig #block)
+    let contended = contended(locked);
+    let settled = settled(locked);
+    locked.function.with(hidden! {
+        #check
+        #key
+        #bind_manager
+        let site = const { &#site };
+        let settled = match #private::enter(site, #manager, key).await {
+            #private::Ok(guard) => #held
+            #contended
+        };
+        #settled
+    })
 }
 
 /// `<crate>::private`, the only path the expansion relies on.
-fn private(locked: &LockedFn) -> TokenStream {
+pub(crate) fn private(locked: &LockedFn) -> TokenStream {
     let runtime = &locked.runtime;
     hidden!(#runtime::private)
+}
+
+/// An expression of the user's.
+fn users(locked: &LockedFn, expr: &Expr) -> TokenStream {
+    match &locked.receiver {
+        Some(receiver) if receiver != "self" => with_receiver(expr.to_token_stream(), receiver),
+        _ => expr.to_token_stream(),
+    }
 }
 
 fn braces(span: Span, tokens: TokenStream) -> Group {
@@ -61,7 +68,7 @@ fn braces(span: Span, tokens: TokenStream) -> Group {
 }
 
 /// The tokens with the given place in the source, each with its own scope: a diagnostic that joins them stays small.
-fn placed(tokens: TokenStream, span: Span) -> TokenStream {
+pub(crate) fn placed(tokens: TokenStream, span: Span) -> TokenStream {
     let place = |mut tree: TokenTree| {
         if let TokenTree::Group(group) = &tree {
             tree = TokenTree::Group(Group::new(group.delimiter(), placed(group.stream(), span)));
@@ -70,65 +77,6 @@ fn placed(tokens: TokenStream, span: Span) -> TokenStream {
         tree
     };
     tokens.into_iter().map(place).collect()
-}
-
-fn number(millis: &Millis) -> TokenStream {
-    match millis {
-        Millis::Constant(path) => path.to_token_stream(),
-        Millis::Literal(value, span) => {
-            let mut literal = Literal::u64_suffixed(*value);
-            literal.set_span(*span);
-            literal.into_token_stream()
-        }
-    }
-}
-
-/// An item, because `cargo check` evaluates items and leaves inline constants of uncalled functions alone.
-fn check(locked: &LockedFn) -> TokenStream {
-    let private = private(locked);
-    let ttl = number(&locked.ttl);
-    let maybe = |time: Option<&Millis>| {
-        time.map(number).map_or_else(|| hidden!(#private::None), |time| hidden!(#private::Some(#time)))
-    };
-    let (cap, wait) = (maybe(locked.renew.as_ref()), maybe(locked.contention.timeout()));
-    let tokens = hidden!(const _: () = #private::check(#ttl, #cap, #wait););
-    let times = [Some(&locked.ttl), locked.renew.as_ref(), locked.contention.timeout()];
-    let constant = times.into_iter().flatten().find_map(Millis::constant);
-    match constant {
-        Some(path) => placed(tokens, path.span()),
-        None => tokens,
-    }
-}
-
-fn name(locked: &LockedFn) -> TokenStream {
-    if let Some(text) = &locked.name {
-        let mut literal = Literal::string(&text.value);
-        literal.set_span(text.span);
-        return literal.into_token_stream();
-    }
-    let private = private(locked);
-    let function = locked.sig.ident.unraw().to_string();
-    hidden!(#private::concat!(#private::module_path!(), "::", #function))
-}
-
-fn site(locked: &LockedFn) -> TokenStream {
-    let private = private(locked);
-    let name = name(locked);
-    let ttl = number(&locked.ttl);
-    let wait = match &locked.contention {
-        Contention::Wait(timeout) => {
-            let timeout = number(timeout);
-            hidden!(.wait(#private::ms(#timeout)))
-        }
-        Contention::WaitForever => hidden!(.wait_forever()),
-        _ => TokenStream::new(),
-    };
-    let renew = locked.renew.as_ref().map(|max| {
-        let max = number(max);
-        hidden!(.renew(#private::ms(#max)))
-    });
-    let report = locked.report_loss.then(|| hidden!(.on_lost(#private::OnLost::Report)));
-    hidden!(#private::Site::new(#name, #private::policy(#ttl) #wait #renew #report))
 }
 
 /// The key is made before the arguments move into the body.
@@ -166,7 +114,12 @@ fn part(locked: &LockedFn, value: &Value) -> TokenStream {
         }
         _ => (quote_spanned!(hidden_at=> &), quote_spanned!(hidden_at=> (#expr))),
     };
-    let function = Ident::new(if value.display { "shown" } else { "part" }, at);
+    let function = match value.form {
+        Form::Part => "part",
+        Form::Display => "shown",
+        Form::Hash => "hashed",
+    };
+    let function = Ident::new(function, at);
     let callee = placed(private(locked), at);
     quote_spanned!(at=> #callee::#function(#reference #expr))
 }
@@ -174,16 +127,13 @@ fn part(locked: &LockedFn, value: &Value) -> TokenStream {
 /// The arm that runs the body under the lock.
 fn held(locked: &LockedFn) -> TokenStream {
     let private = private(locked);
-    let output = &locked.output;
     let (guard, bind_guard, bind_lease) = lease(locked);
     let body = body(locked, &bind_lease);
-    let lost = match locked.contention {
-        Contention::Fail | Contention::Wait(_) | Contention::WaitForever => {
-            hidden!(#private::fail::<#output>(lost))
-        }
-        Contention::Skip | Contention::SkipWith(_) => {
-            hidden!(#private::unanswered::<#output>(lost))
-        }
+    // A started release is no point where the value, which need not be `Send`, would be waited on.
+    let leave = if locked.policy.has(Switch::StartRelease) {
+        hidden!(#private::leave_started(&#guard, ended, failed))
+    } else {
+        hidden!(#private::leave(&#guard, ended, failed).await)
     };
     hidden! {{
         #bind_guard
@@ -192,10 +142,7 @@ fn held(locked: &LockedFn) -> TokenStream {
             use #private::Opaque as _;
             #private::Probe(&ended).failed()
         };
-        match #private::leave(&#guard, ended, failed).await {
-            #private::Ok(value) => value,
-            #private::Err(lost) => #lost,
-        }
+        #leave
     }}
 }
 
@@ -214,19 +161,23 @@ fn lease(locked: &LockedFn) -> (TokenStream, TokenStream, TokenStream) {
 
 /// The user's body, untouched, behind what makes it behave as in a plain function.
 fn body(locked: &LockedFn, bind_lease: &TokenStream) -> Group {
-    let LockedFn { body, output, .. } = locked;
+    // Braces of our own at the place of the user's: a body of one line is no "unnecessary braces".
+    let mut body = locked.function.body.clone();
+    let span = body.span();
+    body.set_span(Span::mixed_site().located_at(span));
+    let output = &locked.output.named;
     // Captured values are dropped in the order of their capture: reversed, that is the order of a plain function.
     let captures = locked.captures.iter().rev().map(|Capture { cfgs, name }| {
         let allow = allow_underscore(is_unused(name));
         hidden!(#(#cfgs)* #allow let _ = &#name;)
     });
-    let receiver = locked.sig.receiver().map(|receiver| {
-        let this = receiver.self_token;
-        hidden!(let _ = &#this;)
+    let receiver = locked.receiver.as_ref().map(|receiver| {
+        let allow = allow_underscore(is_unused(receiver));
+        hidden!(#allow let _ = &#receiver;)
     });
     let tokens = hidden! {
         #bind_lease
-        #[allow(unreachable_code, clippy::all, clippy::pedantic)]
+        #[allow(unreachable_code, clippy::all, clippy::pedantic, clippy::nursery)]
         if false {
             let never: #output = loop {};
             return never;
@@ -235,28 +186,75 @@ fn body(locked: &LockedFn, bind_lease: &TokenStream) -> Group {
         #receiver
         #body
     };
-    braces(body.span(), tokens)
+    braces(span, tokens)
 }
 
 /// The arms of a lock that was not granted.
-fn refused(locked: &LockedFn) -> TokenStream {
+fn contended(locked: &LockedFn) -> TokenStream {
     let private = private(locked);
-    let output = &locked.output;
-    let contended = match &locked.contention {
+    let output = &locked.output.named;
+    let (busy, value) = match &locked.policy.contention {
         Contention::Fail | Contention::Wait(_) | Contention::WaitForever => {
-            return hidden!(#private::Err(refused) => #private::fail::<#output>(refused),);
+            return hidden!(#private::Err(refused) => #private::Err(refused),);
         }
-        Contention::Skip => hidden!(#private::skip::<#output>()),
-        // With its type named, a wrong value is underlined alone, and not the whole `match`.
-        Contention::SkipWith(value) => hidden! {{
-            #[allow(unreachable_code)]
-            let value: #output = #value;
-            value
-        }},
+        Contention::Skip => (hidden!(_), hidden!(#private::skip::<#output>())),
+        Contention::SkipWith(value) => {
+            let value = users(locked, value);
+            (hidden!(_), typed(output, &value))
+        }
+        Contention::SkipSeeing(answer) => (hidden!(busy), answered(locked, answer, &hidden!(busy))),
     };
     hidden! {
-        #private::Err(refused) if refused.is_contended() => #contended,
-        #private::Err(refused) => #private::unanswered::<#output>(refused),
+        #private::Err(refused) => match #private::busy(refused) {
+            #private::Ok(#busy) => #private::Ok(#value),
+            #private::Err(refused) => #private::Err(refused),
+        },
+    }
+}
+
+/// With its type named, a wrong value is underlined alone, and not the whole `match`.
+fn typed(output: &TokenStream, value: &TokenStream) -> TokenStream {
+    hidden! {{
+        #[allow(unreachable_code, clippy::diverging_sub_expression)]
+        let value: #output = #value;
+        value
+    }}
+}
+
+fn answered(locked: &LockedFn, answer: &Answer, refusal: &TokenStream) -> TokenStream {
+    let Answer { refusal: name, value } = answer;
+    let value = users(locked, value);
+    let value = match locked.output.kind {
+        Kind::Never => hidden!({ #value }),
+        _ => typed(&locked.output.named, &value),
+    };
+    hidden! {{
+        let #name = #refusal;
+        #value
+    }}
+}
+
+/// The value of the call: the body's, or what stands for the refusal.
+fn settled(locked: &LockedFn) -> TokenStream {
+    let private = private(locked);
+    let output = &locked.output.named;
+    let value = match locked.output.kind {
+        Kind::Never => hidden!(match value {}),
+        _ => hidden!(value),
+    };
+    let refused = match (&locked.on_error, locked.output.kind, &locked.policy.contention) {
+        (Some(answer), ..) => answered(locked, answer, &hidden!(refused)),
+        (None, Kind::Hidden { .. }, _) => return hidden!(#private::Locked::from(settled)),
+        (None, _, Contention::Fail | Contention::Wait(_) | Contention::WaitForever) => {
+            hidden!(#private::fail::<#output>(refused))
+        }
+        (None, ..) => hidden!(#private::unanswered::<#output>(refused)),
+    };
+    hidden! {
+        match settled {
+            #private::Ok(value) => #value,
+            #private::Err(refused) => #refused,
+        }
     }
 }
 

@@ -3,11 +3,15 @@
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::parse::{Parse, ParseStream, Parser as _};
+use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
-use syn::{Attribute, Error, FnArg, Pat, PatIdent, Result, ReturnType, Signature, Type, Visibility};
+use syn::{
+    Attribute, Error, FnArg, Pat, PatIdent, Result, ReturnType, Signature, Type, TypeParamBound, Visibility,
+};
 
 use crate::args::Args;
+use crate::boxed::{self, Boxed};
 
 /// An argument that moves into the body, under its conditions.
 pub(crate) struct Capture {
@@ -21,6 +25,8 @@ pub(crate) struct Function {
     pub(crate) vis: Visibility,
     pub(crate) sig: Signature,
     pub(crate) body: Group,
+    /// What `#[async_trait]` has put around the body.
+    boxed: Option<Boxed>,
 }
 
 impl Parse for Function {
@@ -37,7 +43,11 @@ impl Parse for Function {
                 format!("`{}` has no body here: put `#[distributed_lock]` on the implementation", sig.ident);
             Error::new(sig.ident.span(), sentence)
         })?;
-        Ok(Self { attrs, vis, sig, body })
+        let boxed = if sig.asyncness.is_some() { None } else { Boxed::open(&body) };
+        Ok(match boxed {
+            Some((boxed, body)) => Self { attrs, vis, sig, body, boxed: Some(boxed) },
+            None => Self { attrs, vis, sig, body, boxed: None },
+        })
     }
 }
 
@@ -78,9 +88,10 @@ fn refuse(sig: &Signature, body: Option<&Group>) -> Result<()> {
         return Ok(());
     }
     let sentence = match &sig.output {
-        ReturnType::Type(_, output) if names_future(output) && body.is_some_and(pins_a_block) => {
-            "a function that returns `Box::pin(async move { .. })`, as `#[async_trait]` makes it, is not supported yet: \
-             put the lock on an `async fn` that this one calls"
+        ReturnType::Type(_, output)
+            if boxed::output(output).is_some() && body.and_then(Boxed::open).is_some() =>
+        {
+            return Ok(());
         }
         ReturnType::Type(_, output) if names_future(output) => {
             "this function only makes a future, so the lock would end before the work starts: write `async fn`"
@@ -106,15 +117,26 @@ fn names_future(output: &Type) -> bool {
     find.0
 }
 
-/// Whether a body makes a boxed block, as `#[async_trait]` leaves it.
-fn pins_a_block(body: &Group) -> bool {
-    let text: String = body.stream().to_string().split_whitespace().collect();
-    text.contains("Box::pin(async")
-}
-
 impl Function {
+    /// `self`, as the body calls it.
+    pub(crate) fn receiver(&self) -> Option<Ident> {
+        let this = self.boxed.as_ref().and_then(|boxed| boxed.this.clone());
+        this.or_else(|| self.sig.receiver().map(|receiver| Ident::new("self", receiver.self_token.span)))
+    }
+
     /// The named arguments in their order.
     pub(crate) fn captures(&self) -> Vec<Capture> {
+        let mut captures = self.arguments();
+        if let Some(boxed) = &self.boxed {
+            captures.retain(|capture| !boxed.moved.contains(&capture.name));
+            let is_this = |name: &Ident| boxed.this.as_ref() == Some(name);
+            let anew = boxed.bound.iter().filter(|name| !is_this(name)).cloned();
+            captures.extend(anew.map(|name| Capture { cfgs: Vec::new(), name }));
+        }
+        captures
+    }
+
+    fn arguments(&self) -> Vec<Capture> {
         let mut captures = Vec::new();
         for input in &self.sig.inputs {
             let FnArg::Typed(typed) = input else { continue };
@@ -154,31 +176,30 @@ impl Function {
         self.attrs.extend(inner.into_iter().map(|attr| Attribute { style: syn::AttrStyle::Outer, ..attr }));
     }
 
-    pub(crate) fn output(&self) -> Result<TokenStream> {
+    /// The body's type as it can be named inside the function.
+    pub(crate) fn output(&self) -> Output {
         match &self.sig.output {
             // Spanned at the name: where nothing is written, that is where a reader looks for the type.
-            ReturnType::Default => Ok(quote_spanned!(self.sig.ident.span()=> ())),
-            ReturnType::Type(_, output) => match &**output {
-                Type::ImplTrait(_) => Err(Error::new_spanned(
-                    output,
-                    "`-> impl Trait` has no room for a refusal yet: write a concrete type, such as `Result<_, E>`",
-                )),
-                Type::Never(_) => Err(Error::new_spanned(
-                    output,
-                    "a function that never returns has no room for a refusal: write `-> Result<Infallible, E>`",
-                )),
-                _ => {
-                    let mut output = (**output).clone();
-                    NameImpl.visit_type_mut(&mut output);
-                    Ok(output.into_token_stream())
-                }
-            },
+            ReturnType::Default => Output::named(quote_spanned!(self.sig.ident.span()=> ())),
+            ReturnType::Type(_, output) if self.boxed.is_some() => {
+                Output::of(boxed::output(output).unwrap_or_else(|| (**output).clone()))
+            }
+            ReturnType::Type(_, output) => Output::of((**output).clone()),
         }
+    }
+
+    /// The whole function with `inside` as what it does.
+    pub(crate) fn with(&self, inside: TokenStream) -> TokenStream {
+        let Self { attrs, vis, sig, body, boxed } = self;
+        let inside = boxed.as_ref().map_or(inside.clone(), |boxed| boxed.around(&inside));
+        let mut block = Group::new(Delimiter::Brace, inside);
+        block.set_span(body.span());
+        quote!(#(#attrs)* #vis #sig #block)
     }
 
     /// The function for the compiler to look at when the lock is wrong: arguments used, lease named.
     pub(crate) fn unlocked(&self, args: &Args) -> TokenStream {
-        let Self { attrs, vis, sig, body } = self;
+        let body = &self.body;
         let uses =
             self.captures().into_iter().map(|Capture { cfgs, name }| quote!(#(#cfgs)* let _ = &#name;));
         let hidden: Vec<Ident> = self.captures().into_iter().map(|capture| capture.name).collect();
@@ -186,18 +207,62 @@ impl Function {
             let runtime = &args.runtime;
             quote!(let #lease: &#runtime::Lease = ::core::option::Option::unwrap(::core::option::Option::None);)
         });
-        let mut block = Group::new(Delimiter::Brace, quote!(#(#uses)* #lease #body));
-        block.set_span(body.span());
-        quote!(#(#attrs)* #vis #sig #block)
+        self.with(quote!(#(#uses)* #lease #body))
     }
+}
+
+/// The type that a body gives.
+pub(crate) struct Output {
+    /// `_` where it cannot be named.
+    pub(crate) named: TokenStream,
+    pub(crate) kind: Kind,
+}
+
+/// What the type itself is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Plain,
+    /// `impl Trait`; whether the trait is that of an answer of a web framework.
+    Hidden {
+        web: bool,
+    },
+    /// `!`
+    Never,
+}
+
+impl Output {
+    fn named(named: TokenStream) -> Self {
+        Self { named, kind: Kind::Plain }
+    }
+
+    fn of(mut output: Type) -> Self {
+        let kind = match &output {
+            Type::ImplTrait(hidden) => Kind::Hidden { web: hidden.bounds.iter().any(is_web) },
+            Type::Never(_) => Kind::Never,
+            _ => Kind::Plain,
+        };
+        let span = output.span();
+        NameImpl.visit_type_mut(&mut output);
+        let named = match kind {
+            // No `let` may have the type `!`.
+            Kind::Never => quote_spanned!(span=> ::core::convert::Infallible),
+            _ => output.into_token_stream(),
+        };
+        Self { named, kind }
+    }
+}
+
+fn is_web(bound: &TypeParamBound) -> bool {
+    matches!(bound, TypeParamBound::Trait(bound)
+        if bound.path.segments.last().is_some_and(|last| last.ident == "IntoResponse" || last.ident == "Responder"))
 }
 
 /// The names a pattern binds.
 #[derive(Default)]
-struct Bound(Vec<Ident>);
+pub(crate) struct Bound(Vec<Ident>);
 
 impl Bound {
-    fn of(pattern: &Pat) -> Vec<Ident> {
+    pub(crate) fn of(pattern: &Pat) -> Vec<Ident> {
         let mut bound = Self::default();
         // Our own name for a `_`.
         if let Pat::Verbatim(tokens) = pattern

@@ -4,6 +4,7 @@
 //! through `lockrt`, which re-exports it.
 
 mod args;
+mod boxed;
 mod diag;
 mod expand;
 mod function;
@@ -12,6 +13,7 @@ mod model;
 mod placeholder;
 mod policy;
 mod scope;
+mod site;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -1,14 +1,14 @@
 //! The function and its lock, checked together. Rules that need more than one argument stand here.
 
-use proc_macro2::{Group, Ident, TokenStream};
-use syn::{Attribute, Error, Expr, ExprPath, GenericParam, Signature, Visibility};
+use proc_macro2::{Ident, TokenStream};
+use syn::{Attribute, Error, Expr, ExprPath, GenericParam, Signature};
 
 use crate::args::Args;
 use crate::diag::Mistakes;
-use crate::function::{Capture, Function};
+use crate::function::{Capture, Function, Kind, Output};
 use crate::key::KeyTemplate;
-use crate::policy::{Contention, Millis};
-use crate::scope::Scope;
+use crate::policy::{Answer, Millis, Policy};
+use crate::scope::{Roots, Scope};
 use crate::text::Text;
 
 /// A lease shorter than this leaves no room for three renewals over a network.
@@ -16,18 +16,15 @@ const SHORTEST_RENEWED_MS: u64 = 30;
 
 /// A function with its lock: everything the expansion needs, and nothing that can still be wrong.
 pub(crate) struct LockedFn {
-    pub(crate) attrs: Vec<Attribute>,
-    pub(crate) vis: Visibility,
-    pub(crate) sig: Signature,
-    pub(crate) body: Group,
+    pub(crate) function: Function,
     pub(crate) captures: Vec<Capture>,
-    /// The return type as it can be named inside the function: `impl Trait` is `_`.
-    pub(crate) output: TokenStream,
+    /// `self`, as the body calls it.
+    pub(crate) receiver: Option<Ident>,
+    pub(crate) output: Output,
     pub(crate) key: KeyTemplate,
     pub(crate) ttl: Millis,
-    pub(crate) contention: Contention,
-    pub(crate) renew: Option<Millis>,
-    pub(crate) report_loss: bool,
+    pub(crate) policy: Policy,
+    pub(crate) on_error: Option<Answer>,
     pub(crate) lease: Option<Ident>,
     pub(crate) manager: Option<Expr>,
     pub(crate) name: Option<Text>,
@@ -50,47 +47,42 @@ impl LockedFn {
         Self::join(args, function, mistakes).ok_or(fallback)
     }
 
-    fn join(args: Args, mut function: Function, mistakes: &mut Mistakes) -> Option<Self> {
+    fn join(mut args: Args, mut function: Function, mistakes: &mut Mistakes) -> Option<Self> {
         let names: Vec<Ident> = function.captures().into_iter().map(|capture| capture.name).collect();
-        let receiver = function.sig.receiver().map(|receiver| receiver.self_token.span);
-        let mut key = args.key;
-        if let Some(key) = &mut key {
-            key.resolve(&Scope { names: &names, receiver }, mistakes);
+        let receiver = function.receiver();
+        if let Some(key) = &mut args.key {
+            key.resolve(&Scope { names: &names, receiver: receiver.clone() }, mistakes);
             check_twice(key, &function.attrs, mistakes);
         }
-        check_constants(
-            [args.ttl.as_ref(), args.renew.as_ref(), args.contention.timeout()],
-            &names,
-            mistakes,
-        );
-        check_times(args.ttl.as_ref(), args.renew.as_ref(), mistakes);
+        check_constants(args.ttl.iter().chain(args.policy.times()), &names, mistakes);
+        check_times(args.ttl.as_ref(), &args.policy, mistakes);
         if let Some(lease) = args.lease.as_ref().filter(|lease| names.contains(lease)) {
             let sentence =
                 format!("`lease = {lease}` would hide the argument `{lease}`: choose another name");
             mistakes.push(lease.span(), sentence);
         }
-        let output = mistakes.keep(function.output());
+        if let Some(answer) = &args.on_error {
+            check_answer(answer, &names, mistakes);
+        }
+        let output = function.output();
+        check_output(&output, &function.sig, &args, mistakes);
         if mistakes.len() > 0 {
             return None;
         }
         function.name_ignored();
         function.lift_inner_attributes();
+        let times: Vec<&Millis> = args.ttl.iter().chain(args.policy.times()).collect();
+        let constants = can_check(&times, &function.sig);
         Some(Self {
             captures: function.captures(),
-            constants: can_check(
-                &[args.ttl.as_ref(), args.renew.as_ref(), args.contention.timeout()],
-                &function.sig,
-            ),
-            attrs: function.attrs,
-            vis: function.vis,
-            sig: function.sig,
-            body: function.body,
-            output: output?,
-            key: key?,
+            constants,
+            receiver,
+            function,
+            output,
+            key: args.key?,
             ttl: args.ttl?,
-            contention: args.contention,
-            renew: args.renew,
-            report_loss: args.report_loss,
+            policy: args.policy,
+            on_error: args.on_error,
             lease: args.lease,
             manager: args.manager,
             name: args.name,
@@ -99,9 +91,43 @@ impl LockedFn {
     }
 }
 
+/// Not every type has room for a refusal that nobody answers.
+fn check_output(output: &Output, sig: &Signature, args: &Args, mistakes: &mut Mistakes) {
+    if args.on_error.is_some() {
+        return;
+    }
+    let sentence = match output.kind {
+        Kind::Never => {
+            "a function that never returns has no room for a refusal: write `on_error = |error| panic!(\"{error}\")`, \
+             or `-> Result<Infallible, E>`"
+        }
+        Kind::Hidden { web: false } => {
+            "a refusal has no place in this hidden type: write `on_error = |error| value`, or a type such as `Result<_, E>`"
+        }
+        _ => return,
+    };
+    mistakes.add(Error::new_spanned(&sig.output, sentence));
+}
+
+/// The body may have consumed its arguments by the time that its lease is lost.
+fn check_answer(answer: &Answer, names: &[Ident], mistakes: &mut Mistakes) {
+    let hidden = |name: &Ident| {
+        // A pattern such as `LockError::Lost { .. }` binds names of its own.
+        crate::function::Bound::of(&answer.refusal).contains(name)
+    };
+    let roots = Roots::of(&answer.value);
+    for root in roots.iter().filter(|root| (names.contains(root) || *root == "self") && !hidden(root)) {
+        let sentence = format!(
+            "`on_error` cannot use `{root}`, which moves into the body: use the error and constants, or answer \
+             contention alone by `on_contention = skip(value)`"
+        );
+        mistakes.push(root.span(), sentence);
+    }
+}
+
 /// A policy is made at compile time, so no time in it may be an argument.
-fn check_constants(times: [Option<&Millis>; 3], names: &[Ident], mistakes: &mut Mistakes) {
-    for path in times.into_iter().flatten().filter_map(Millis::constant) {
+fn check_constants<'a>(times: impl Iterator<Item = &'a Millis>, names: &[Ident], mistakes: &mut Mistakes) {
+    for path in times.filter_map(Millis::constant) {
         if path.path.get_ident().is_some_and(|word| names.contains(word)) {
             let sentence = "a time of a lock is a constant, not an argument: write a number or a `const`";
             mistakes.add(Error::new_spanned(path, sentence));
@@ -110,21 +136,29 @@ fn check_constants(times: [Option<&Millis>; 3], names: &[Ident], mistakes: &mut 
 }
 
 /// The times against each other, as far as they are literals.
-fn check_times(ttl: Option<&Millis>, renew: Option<&Millis>, mistakes: &mut Mistakes) {
-    let (Some(Millis::Literal(ttl, at)), Some(renew)) = (ttl, renew) else {
+fn check_times(ttl: Option<&Millis>, policy: &Policy, mistakes: &mut Mistakes) {
+    let Some(Millis::Literal(ttl, at)) = ttl else {
         return;
     };
-    if *ttl < SHORTEST_RENEWED_MS {
+    if *ttl < SHORTEST_RENEWED_MS && policy.renew.is_some() {
         let sentence = format!(
             "a lease of {ttl} ms is too short to be renewed: write at least {SHORTEST_RENEWED_MS}, or `renew = off`"
         );
         mistakes.push(*at, sentence);
     }
-    if let Millis::Literal(max, at) = renew
+    if let Some(Millis::Literal(max, at)) = &policy.renew
         && max < ttl
     {
         let sentence = format!(
             "`max_ms` is less than `ttl_ms`, so nothing would be renewed: write at least {ttl}, or `renew = off`"
+        );
+        mistakes.push(*at, sentence);
+    }
+    if let Some(Millis::Literal(min_hold, at)) = &policy.min_hold
+        && min_hold >= ttl
+    {
+        let sentence = format!(
+            "the key would have to outlive its lease of {ttl} ms: write a smaller `min_hold_ms`, or a longer `ttl_ms`"
         );
         mistakes.push(*at, sentence);
     }
@@ -151,8 +185,8 @@ fn check_twice(key: &KeyTemplate, attrs: &[Attribute], mistakes: &mut Mistakes) 
 
 /// Whether an item inside the function may name the times, and has to: such an item knows neither `Self` nor type
 /// parameters. Those of an `impl` are out of sight, so any path through a type is left to the inline constant.
-fn can_check(times: &[Option<&Millis>], sig: &Signature) -> bool {
-    let paths: Vec<&ExprPath> = times.iter().flatten().filter_map(|millis| millis.constant()).collect();
+fn can_check(times: &[&Millis], sig: &Signature) -> bool {
+    let paths: Vec<&ExprPath> = times.iter().filter_map(|millis| millis.constant()).collect();
     let is_parameter = |word: &Ident| {
         let mut params = sig.generics.params.iter();
         params.any(|param| matches!(param, GenericParam::Const(param) if param.ident == *word))

@@ -34,8 +34,18 @@ const FRESH_ROOTS: [&str; 5] = ["rand", "fastrand", "nanoid", "SystemTime", "Ins
 /// A placeholder.
 pub(crate) struct Value {
     pub(crate) expr: Expr,
-    /// `{x:display}`
-    pub(crate) display: bool,
+    pub(crate) form: Form,
+}
+
+/// How a value becomes text.
+#[derive(Clone, Copy)]
+pub(crate) enum Form {
+    /// `{x}`: as its `KeyPart` says.
+    Part,
+    /// `{x:display}`: as its `Display` says.
+    Display,
+    /// `{x:hash}`: the digest of its `KeyPart`.
+    Hash,
 }
 
 impl Value {
@@ -58,9 +68,9 @@ impl Value {
         if trees.is_empty() {
             return refuse(format!("`{{{source}}}` names nothing: write the argument, as in `{{id}}`"));
         }
-        let display = match form {
-            None => false,
-            Some(form) => form_is_display(source, &form).map_err(|sentence| Error::new(span, sentence))?,
+        let form = match form {
+            None => Form::Part,
+            Some(form) => read_form(source, &form).map_err(|sentence| Error::new(span, sentence))?,
         };
         if let Some(sentence) = forbidden(&trees) {
             return refuse(format!("`{{{source}}}`: {sentence}"));
@@ -78,7 +88,7 @@ impl Value {
                 "`{{{source}}}` is no argument: write its name, or the text itself without braces"
             ));
         }
-        Ok(Self { expr, display })
+        Ok(Self { expr, form })
     }
 }
 
@@ -100,17 +110,17 @@ fn split_form(mut trees: Vec<TokenTree>) -> (Vec<TokenTree>, Option<Vec<TokenTre
     (trees, form)
 }
 
-fn form_is_display(source: &str, form: &[TokenTree]) -> std::result::Result<bool, String> {
+fn read_form(source: &str, form: &[TokenTree]) -> std::result::Result<Form, String> {
     let text = form.iter().cloned().collect::<TokenStream>().to_string();
     match text.as_str() {
-        "display" => Ok(true),
-        "hash" => {
-            Err(format!("`{{{source}}}`: `:hash` is not supported yet: pass a digest computed by the caller"))
-        }
+        "display" => Ok(Form::Display),
+        "hash" => Ok(Form::Hash),
         _ if text.contains('?') => Err(format!(
             "`{{{source}}}`: a key must not depend on a `Debug` form, which may change: write a stable value, or `:display`"
         )),
-        _ => Err(format!("`{{{source}}}`: a key knows no format but `:display`: remove `:{text}`")),
+        _ => {
+            Err(format!("`{{{source}}}`: a key knows no format but `:display` and `:hash`: remove `:{text}`"))
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use proc_macro2::Span;
 use quote::ToTokens;
-use syn::{Error, Expr, ExprCall, ExprPath, Lit, LitInt, Result};
+use syn::{Error, Expr, ExprCall, ExprClosure, ExprPath, Lit, LitInt, Pat, Result};
 
 /// A number of milliseconds.
 pub(crate) enum Millis {
@@ -24,8 +24,43 @@ pub(crate) enum Contention {
     Fail,
     Skip,
     SkipWith(Box<Expr>),
+    SkipSeeing(Box<Answer>),
     Wait(Millis),
     WaitForever,
+}
+
+/// `|refusal| value`, which stands in a branch and is no closure: it may move arguments and wait.
+pub(crate) struct Answer {
+    pub(crate) refusal: Pat,
+    pub(crate) value: Expr,
+}
+
+/// An argument with two words, set to the one that is not its default.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Switch {
+    ReportLoss,
+    HoldOnCancel,
+    StartRelease,
+    RequireFencing,
+}
+
+/// How the lock is taken, kept and given back, but for its time to live.
+pub(crate) struct Policy {
+    pub(crate) contention: Contention,
+    pub(crate) renew: Option<Millis>,
+    pub(crate) min_hold: Option<Millis>,
+    pub(crate) switches: Vec<Switch>,
+}
+
+impl Policy {
+    pub(crate) fn has(&self, switch: Switch) -> bool {
+        self.switches.contains(&switch)
+    }
+
+    /// Every time but the TTL.
+    pub(crate) fn times(&self) -> impl Iterator<Item = &Millis> {
+        [self.renew.as_ref(), self.contention.timeout(), self.min_hold.as_ref()].into_iter().flatten()
+    }
 }
 
 impl Contention {
@@ -109,8 +144,7 @@ pub(crate) fn contention(value: &Expr) -> Result<Contention> {
 }
 
 fn no_reaction(value: &Expr) -> Error {
-    let words =
-        "`fail`, `skip`, `skip(value)`, `wait(timeout_ms = 2_000)` or `wait(forever)`, without quotes";
+    let words = "`fail`, `skip`, `skip(value)`, `skip(|busy| value)`, `wait(timeout_ms = 2_000)` or `wait(forever)`, without quotes";
     Error::new_spanned(value, format!("`on_contention` does not know this: write {words}"))
 }
 
@@ -130,7 +164,7 @@ fn wait(call: &ExprCall) -> Result<Contention> {
 fn skip_with(call: &ExprCall) -> Result<Contention> {
     match (call.args.len(), call.args.first()) {
         (1, Some(Expr::Closure(closure))) => {
-            Err(Error::new_spanned(closure, "`skip(|busy| ..)` is not available yet: write `skip(value)`"))
+            answer(closure, "skip(|busy| value)").map(|answer| Contention::SkipSeeing(Box::new(answer)))
         }
         (1, Some(value)) => Ok(Contention::SkipWith(Box::new(value.clone()))),
         (0, _) => Err(Error::new_spanned(call, "`skip()` holds no value: write `skip`, or `skip(value)`")),
@@ -161,13 +195,42 @@ pub(crate) fn renewal(value: &Expr) -> Result<Option<Millis>> {
     }
 }
 
-pub(crate) fn is_report(value: &Expr, usage: &str) -> Result<bool> {
-    match word(value).as_deref() {
-        Some("report") => Ok(true),
-        Some("cancel") => Ok(false),
+/// Which of the two words an argument has: whether it is not the default.
+pub(crate) fn switch(value: &Expr, argument: &str, usual: &str, other: &str, usage: &str) -> Result<bool> {
+    match word(value) {
+        Some(word) if word == other => Ok(true),
+        Some(word) if word == usual => Ok(false),
         _ => Err(Error::new_spanned(
             value,
-            format!("`on_lost` does not know this: write {usage}, without quotes"),
+            format!("`{argument}` does not know this: write {usage}, without quotes"),
+        )),
+    }
+}
+
+pub(crate) fn on_error(value: &Expr) -> Result<Answer> {
+    match value {
+        Expr::Closure(closure) => answer(closure, "on_error = |error| value"),
+        _ => Err(Error::new_spanned(
+            value,
+            "`on_error` gives the refusal a name and says what to return: write `on_error = |error| value`",
+        )),
+    }
+}
+
+fn answer(closure: &ExprClosure, usage: &str) -> Result<Answer> {
+    if let Some(asyncness) = &closure.asyncness {
+        return Err(Error::new_spanned(
+            asyncness,
+            "this is no closure but a branch of the function, which may `.await` anyway: remove `async`",
+        ));
+    }
+    match closure.inputs.first() {
+        Some(refusal) if closure.inputs.len() == 1 => {
+            Ok(Answer { refusal: refusal.clone(), value: (*closure.body).clone() })
+        }
+        _ => Err(Error::new_spanned(
+            closure,
+            format!("the refusal is one value, so it needs one name: write `{usage}`"),
         )),
     }
 }

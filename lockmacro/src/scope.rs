@@ -11,18 +11,33 @@ use crate::diag::{list, nearest};
 /// What the expressions of a key may name.
 pub(crate) struct Scope<'a> {
     pub(crate) names: &'a [Ident],
-    pub(crate) receiver: Option<Span>,
+    /// `self`, as the body calls it.
+    pub(crate) receiver: Option<Ident>,
+}
+
+/// An expression of the user's with `self` as the body calls it.
+pub(crate) fn with_receiver(tokens: TokenStream, receiver: &Ident) -> TokenStream {
+    let rename = |tree| match tree {
+        TokenTree::Ident(word) if word == "self" => TokenTree::Ident(receiver.clone()),
+        TokenTree::Group(group) => {
+            let mut renamed = Group::new(group.delimiter(), with_receiver(group.stream(), receiver));
+            renamed.set_span(group.span());
+            TokenTree::Group(renamed)
+        }
+        other => other,
+    };
+    tokens.into_iter().map(rename).collect()
 }
 
 /// The variables an expression reads.
 #[derive(Default)]
-struct Roots {
+pub(crate) struct Roots {
     read: Vec<Ident>,
     bound: Vec<Ident>,
 }
 
 impl Roots {
-    fn of(expr: &Expr) -> Vec<Ident> {
+    pub(crate) fn of(expr: &Expr) -> Vec<Ident> {
         let mut roots = Self::default();
         if let Expr::Infer(infer) = expr {
             roots.read.push(Ident::new("_", infer.underscore_token.span));
@@ -100,10 +115,12 @@ impl Scope<'_> {
                 TokenTree::Group(bound)
             }
             TokenTree::Ident(mut word) => {
-                match (self.find(&word), self.receiver) {
+                match (self.find(&word), &self.receiver) {
                     (Some(name), _) if plain => return TokenTree::Ident(name.clone()),
                     (Some(name), _) => word.set_span(span.resolved_at(name.span())),
-                    (None, Some(receiver)) if word == "self" => word.set_span(span.resolved_at(receiver)),
+                    (None, Some(receiver)) if word == "self" => {
+                        word = Ident::new(&receiver.to_string(), span.resolved_at(receiver.span()));
+                    }
                     (None, _) => word.set_span(here),
                 }
                 TokenTree::Ident(word)

@@ -57,6 +57,11 @@ impl LockGuard {
             let _ = answer.await;
         }
     }
+
+    /// The same without waiting for the answer.
+    pub(crate) fn settle_started(&self) {
+        drop(self.lease.give_back(Parting::Ended));
+    }
 }
 
 impl Drop for LockGuard {

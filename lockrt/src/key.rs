@@ -105,6 +105,11 @@ impl fmt::Display for LockKey {
     }
 }
 
+/// The whole SHA-256 of a value that should not be readable, or is too long.
+pub(crate) fn digest_of(value: &str) -> String {
+    hex(&Sha256::digest(value.as_bytes()))
+}
+
 fn hex(bytes: &[u8]) -> String {
     use fmt::Write as _;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {

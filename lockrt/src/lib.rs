@@ -76,6 +76,7 @@
 mod acquire;
 mod backend;
 mod backoff;
+mod busy;
 mod claim;
 mod clock;
 #[cfg(feature = "conformance")]
@@ -87,6 +88,7 @@ mod guard;
 mod keeper;
 mod key;
 mod lease;
+mod locked;
 mod manager;
 mod masking;
 mod observe;
@@ -107,6 +109,7 @@ pub use backend::contract::Backend;
 pub use backend::memory::Memory;
 #[cfg(feature = "redis")]
 pub use backend::redis::Redis;
+pub use busy::Busy;
 pub use claim::{Attempt, Capabilities, Claim, Expiry, FenceStrength, Released, Renewed};
 pub use clock::{Clock, Moment};
 pub use error::{

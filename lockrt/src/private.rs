@@ -7,14 +7,16 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
+use crate::busy::Busy;
 use crate::error::{FromLockError, LockError, Skipped, Unanswered};
 use crate::global;
 use crate::guard::LockGuard;
-use crate::key::{InvalidKey, KeyPart, LockKey, encode};
+use crate::key::{InvalidKey, KeyPart, LockKey, digest_of, encode};
+pub use crate::locked::Locked;
 use crate::manager::LockManager;
 use crate::observe;
-pub use crate::policy::{LockPolicy, OnLost};
-pub use crate::run::{Ended, hold, leave};
+pub use crate::policy::{LockPolicy, OnCancel, OnLost, ReleaseMode};
+pub use crate::run::{Ended, hold, leave, leave_started};
 
 /// The fixed half of one annotated function.
 #[derive(Debug)]
@@ -41,13 +43,16 @@ pub const fn policy(ttl_ms: u64) -> LockPolicy {
 /// # Panics
 ///
 /// In constant evaluation, so that the compiler shows the sentence.
-pub const fn check(ttl_ms: u64, renew_max_ms: Option<u64>, wait_ms: Option<u64>) {
+pub const fn check(ttl_ms: u64, renew_max_ms: Option<u64>, wait_ms: Option<u64>, min_hold_ms: Option<u64>) {
     assert!(ttl_ms >= 1, "`ttl_ms` must be at least 1");
     if let Some(max_ms) = renew_max_ms {
         assert!(max_ms >= ttl_ms, "`max_ms` of `renew` must not be below `ttl_ms`");
     }
     if let Some(wait_ms) = wait_ms {
         assert!(wait_ms >= 1, "`timeout_ms` of `wait` must be at least 1; write `fail` for no wait");
+    }
+    if let Some(min_hold_ms) = min_hold_ms {
+        assert!(min_hold_ms < ttl_ms, "`min_hold_ms` must be below `ttl_ms`");
     }
 }
 
@@ -102,6 +107,12 @@ pub fn part<T: KeyPart + ?Sized>(value: &T) -> Part<'_> {
     Part(value.key_part())
 }
 
+/// The digest of a value: nobody can read an e-mail address in it, and it is never too long.
+pub fn hashed<T: KeyPart + ?Sized>(value: &T) -> Part<'_> {
+    let text = value.key_part();
+    if text.is_empty() { Part(text) } else { Part(Cow::Owned(digest_of(&text))) }
+}
+
 /// A `Display` that fails gives no text, and so an invalid key.
 pub fn shown<T: fmt::Display + ?Sized>(value: &T) -> Part<'_> {
     use fmt::Write as _;
@@ -132,6 +143,15 @@ pub async fn enter(
         Some(manager) => manager.acquire(&key, policy).await,
         None => global::current()?.acquire(&key, policy).await,
     }
+}
+
+/// Tells contention from every other refusal.
+///
+/// # Errors
+///
+/// The other refusals.
+pub fn busy(refusal: LockError) -> Result<Busy, LockError> {
+    Busy::try_from(refusal)
 }
 
 /// Asks whether a body ended with an error of its own, for any name that its `Result` may have:

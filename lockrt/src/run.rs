@@ -115,22 +115,39 @@ fn cancels(guard: &LockGuard) -> Option<LossReason> {
 ///
 /// The release goes on; the value is dropped.
 pub async fn leave<T>(guard: &LockGuard, ended: Ended<T>, failed: bool) -> Result<T, LockError> {
-    match ended {
-        Ended::Done(value) => {
-            guard.settle().await;
-            Ok(value)
-        }
-        Ended::Late(value, loss) => {
-            guard.settle().await;
-            if failed { Ok(value) } else { Err(loss) }
-        }
-        Ended::Lost(loss) => {
-            // A body that was dropped may have left an effect in flight.
-            match guard.policy().cancel_action() {
-                OnCancel::Hold => guard.abandon(),
-                OnCancel::Release => guard.settle().await,
-            }
-            Err(loss)
+    if keeps_key(guard, &ended) {
+        guard.abandon();
+    } else {
+        guard.settle().await;
+    }
+    ended.settled(failed)
+}
+
+/// The same for `release = started`: nothing is awaited, so that the value need not be `Send`.
+///
+/// # Errors
+///
+/// As [`leave`].
+pub fn leave_started<T>(guard: &LockGuard, ended: Ended<T>, failed: bool) -> Result<T, LockError> {
+    if keeps_key(guard, &ended) {
+        guard.abandon();
+    } else {
+        guard.settle_started();
+    }
+    ended.settled(failed)
+}
+
+/// A body that was dropped may have left an effect in flight.
+fn keeps_key<T>(guard: &LockGuard, ended: &Ended<T>) -> bool {
+    matches!(ended, Ended::Lost(_)) && guard.policy().cancel_action() == OnCancel::Hold
+}
+
+impl<T> Ended<T> {
+    fn settled(self, failed: bool) -> Result<T, LockError> {
+        match self {
+            Self::Done(value) => Ok(value),
+            Self::Late(value, _) if failed => Ok(value),
+            Self::Late(_, loss) | Self::Lost(loss) => Err(loss),
         }
     }
 }

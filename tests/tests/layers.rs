@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The rows of docs/architecture.md, each from left to right.
 const ROWS: [&[&str]; 5] = [
-    &["clock", "key", "token", "policy", "error", "claim", "backoff", "masking"],
+    &["clock", "key", "token", "policy", "error", "busy", "locked", "claim", "backoff", "masking"],
     &["protocol::lease", "protocol::waiting", "protocol::freeing", "protocol::kept", "protocol::keeping"],
     &["backend::contract", "backend::erased", "backend::memory", "backend::redis"],
     &["observe", "lease", "keeper", "guard", "gate", "acquire", "run", "manager", "global"],

@@ -38,7 +38,18 @@ fn a_time_is_a_positive_number_or_a_constant() {
 #[test]
 fn a_wrong_value_is_answered_with_a_right_one() {
     assert_argument("ttl_ms = 10, on_contention = \"skip\"", "without quotes");
-    assert_argument("ttl_ms = 10, on_contention = skip(|busy| 1)", "not available yet");
+    assert_argument("ttl_ms = 10, on_contention = skip(|busy, more| 1)", "write `skip(|busy| value)`");
+    assert_argument("ttl_ms = 10, on_contention = skip(async |busy| 1)", "remove `async`");
+    assert_argument("ttl_ms = 10, on_error = 1", "write `on_error = |error| value`");
+    assert_argument("ttl_ms = 10, on_error = || 1", "write `on_error = |error| value`");
+    assert_argument("ttl_ms = 10, on_error = |error| Err(id)", "cannot use `id`");
+    assert_argument("ttl_ms = 10, on_error = |error| self.answer(error)", "cannot use `self`");
+    assert_argument("ttl_ms = 10, on_cancel = keep", "`on_cancel = hold`");
+    assert_argument("ttl_ms = 10, release = later", "`release = started`");
+    assert_argument("ttl_ms = 10, fencing = true", "`fencing = required`");
+    assert_argument("ttl_ms = 10, min_hold_ms = 10", "outlive its lease");
+    assert_argument("ttl_ms = 10, min_hold_ms = 0", "must be at least 1");
+    assert_argument("ttl_ms = 10, min_hold_ms = \"5\"", "whole number");
     assert_argument("ttl_ms = 10, on_contention = skip()", "write `skip`");
     assert_argument("ttl_ms = 10, on_contention = skip(1, 2)", "takes one value");
     assert_argument("ttl_ms = 10, on_lost = stop", "`on_lost = cancel`");
@@ -57,15 +68,6 @@ fn an_unknown_argument_says_which_exist() {
     assert_argument("ttl_ms(10)", "`ttl_ms` needs a value");
     assert_argument("ttl_ms = 10, 7", "is written `name = value`");
     assert_argument("ttl_ms = 10 lease = held", "separated by commas");
-    for later in [
-        "on_error = |error, more| 1",
-        "on_cancel = hold",
-        "release = started",
-        "min_hold_ms = 5",
-        "fencing = required",
-    ] {
-        assert_argument(&format!("ttl_ms = 10, {later}"), "is not available yet");
-    }
     assert_only(&mistakes("", ITEM), "`key` and `ttl_ms` must be given");
 }
 
@@ -105,11 +107,13 @@ fn what_is_no_async_function_gets_one_sentence() {
     assert_item("async fn f();", "`f` has no body here");
     assert_item("fn f() -> impl Future<Output = u8> { async { 1 } }", "only makes a future");
     assert_item("fn f() -> BoxFuture<'static, u8> { async { 1 }.boxed() }", "only makes a future");
-    assert_item(
-        "fn f() -> Pin<Box<dyn Future<Output = u8> + Send>> { Box::pin(async move { 1 }) }",
-        "`#[async_trait]`",
-    );
-    assert_item("async fn f() -> impl Display { 1 }", "write a concrete type");
+    for made_by_hand in
+        ["async move { 1 }.boxed()", "let x = 1; Box::pin(async move { x })", "Box::pin(work())"]
+    {
+        let item = format!("fn f() -> Pin<Box<dyn Future<Output = u8> + Send>> {{ {made_by_hand} }}");
+        assert_item(&item, "only makes a future");
+    }
+    assert_item("async fn f() -> impl Display { 1 }", "write `on_error = |error| value`");
     assert_item("async fn f() -> ! { loop {} }", "never returns");
     assert_item(
         r#"#[lockrt::distributed_lock(key = "q", ttl_ms = 5)] async fn f() {}"#,

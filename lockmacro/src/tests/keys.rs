@@ -33,6 +33,7 @@ fn expressions_over_the_arguments_are_accepted() {
         r#""q:{from}#{to}""#,
         r#""q:{id:display}""#,
         r#""q:{ id : display }""#,
+        r#""q:{id:hash}""#,
         r#""q:{std::any::type_name::<T>()}""#,
         r#""q:{lower(tenant)}""#,
         r#""q:{tenant.split('}').map(|part| part.len()).sum::<usize>()}""#,
@@ -93,11 +94,10 @@ fn text_is_printable_ascii_without_space_percent_and_braces() {
 }
 
 #[test]
-fn only_display_may_follow_a_value() {
+fn only_display_or_hash_may_follow_a_value() {
     assert_refused(r#""q:{id:?}""#, "must not depend on a `Debug` form");
     assert_refused(r#""q:{id:#?}""#, "must not depend on a `Debug` form");
-    assert_refused(r#""q:{id:hash}""#, "not supported yet: pass a digest");
-    assert_refused(r#""q:{id:08x}""#, "knows no format but `:display`");
+    assert_refused(r#""q:{id:08x}""#, "knows no format but `:display` and `:hash`");
     assert_refused(r#""q:{id:}""#, "knows no format");
     assert_refused(r#""q:{}""#, "names nothing");
     assert_refused(r#""q:{ }""#, "names nothing");

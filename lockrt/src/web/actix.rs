@@ -1,10 +1,12 @@
 //! [`LockError`] as an actix-web error, and as an `HttpResponse`.
 
+use actix_web::body::{BoxBody, EitherBody};
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CONTENT_TYPE, RETRY_AFTER};
-use actix_web::{HttpResponse, ResponseError};
+use actix_web::{HttpRequest, HttpResponse, Responder, ResponseError};
 
 use crate::error::{FromLockError, LockError};
+use crate::locked::Locked;
 use crate::web::problem::{self, PROBLEM_JSON};
 
 /// A problem document (RFC 9457) with 409 for contention, 503 for an outage or a shutdown, 500 for
@@ -34,5 +36,16 @@ impl From<LockError> for HttpResponse {
 impl FromLockError for HttpResponse {
     fn from_lock_error(error: LockError) -> Self {
         error.error_response()
+    }
+}
+
+impl<T: Responder> Responder for Locked<T> {
+    type Body = EitherBody<T::Body, BoxBody>;
+
+    fn respond_to(self, request: &HttpRequest) -> HttpResponse<Self::Body> {
+        match self.0 {
+            Ok(value) => value.respond_to(request).map_into_left_body(),
+            Err(refused) => refused.error_response().map_into_right_body(),
+        }
     }
 }

@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 
 use crate::error::{FromLockError, LockError};
+use crate::locked::Locked;
 use crate::web::problem::{self, PROBLEM_JSON};
 
 impl LockError {
@@ -79,3 +80,9 @@ macro_rules! bare_return_types {
 }
 
 bare_return_types!(Response, StatusCode, (StatusCode, String), (StatusCode, Json<Value>));
+
+impl<T: IntoResponse> IntoResponse for Locked<T> {
+    fn into_response(self) -> Response {
+        self.0.map_or_else(IntoResponse::into_response, IntoResponse::into_response)
+    }
+}

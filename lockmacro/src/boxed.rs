@@ -1,0 +1,141 @@
+//! A function as `#[async_trait]` leaves it: it returns `Box::pin(async move { .. })`.
+
+use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
+use quote::{ToTokens as _, quote};
+use syn::parse::{ParseStream, Parser as _};
+use syn::visit::{self, Visit};
+use syn::{AssocType, Expr, Local, Pat, Result, Stmt, Type};
+
+use crate::function::Bound;
+
+/// What stands around the body proper. The lock goes inside of it, so that it is taken when the future is polled.
+pub(crate) struct Boxed {
+    /// `Box::pin`
+    pin: TokenStream,
+    /// `async move`
+    keywords: TokenStream,
+    /// What `#[async_trait]` puts before the body: a return that is never reached, and the arguments bound anew.
+    leading: TokenStream,
+    /// The names that these statements bind, and the arguments they consume.
+    pub(crate) bound: Vec<Ident>,
+    pub(crate) moved: Vec<Ident>,
+    /// `self`, as the block calls it.
+    pub(crate) this: Option<Ident>,
+}
+
+impl Boxed {
+    /// The shell and the body in it, if the function consists of such a block alone.
+    pub(crate) fn open(body: &Group) -> Option<(Self, Group)> {
+        let mut pin: Vec<TokenTree> = body.stream().into_iter().collect();
+        let arguments = group(pin.pop()?, Delimiter::Parenthesis)?;
+        let path: Vec<String> = pin.iter().map(ToString::to_string).collect();
+        let is_path = path.iter().rev().skip(4).all(|word| word != "=" && word != ";" && word != "return");
+        if !is_path || !path.concat().ends_with("Box::pin") {
+            return None;
+        }
+        let mut keywords: Vec<TokenTree> = arguments.stream().into_iter().collect();
+        let block = group(keywords.pop()?, Delimiter::Brace)?;
+        if !keywords.iter().any(|word| matches!(word, TokenTree::Ident(word) if word == "async")) {
+            return None;
+        }
+        let mut boxed = Self {
+            pin: pin.into_iter().collect(),
+            keywords: keywords.into_iter().collect(),
+            leading: TokenStream::new(),
+            bound: Vec::new(),
+            moved: Vec::new(),
+            this: None,
+        };
+        let rest = (|input: ParseStream<'_>| boxed.read_leading(input)).parse2(block.stream()).ok()?;
+        let mut inner = Group::new(Delimiter::Brace, rest);
+        inner.set_span(block.span());
+        Some((boxed, inner))
+    }
+
+    /// Reads the leading statements; gives back what follows them.
+    fn read_leading(&mut self, input: ParseStream<'_>) -> Result<TokenStream> {
+        loop {
+            let ahead = input.fork();
+            let leads = match ahead.parse::<Stmt>() {
+                Ok(Stmt::Local(local)) => self.rebinds(&local),
+                Ok(Stmt::Expr(Expr::If(branch), _)) => {
+                    self.leading.is_empty() && is_never_taken(&branch.cond)
+                }
+                _ => false,
+            };
+            if !leads {
+                return input.parse();
+            }
+            self.leading.extend(input.parse::<Stmt>()?.into_token_stream());
+        }
+    }
+
+    /// Notes a `let x = x;`, `let __self = self;` or `let PATTERN = { let x = x; x };`.
+    fn rebinds(&mut self, local: &Local) -> bool {
+        let Some(source) = local.init.as_ref().and_then(|init| moved(&init.expr)) else {
+            return false;
+        };
+        let names = Bound::of(&local.pat);
+        if source == "self" {
+            self.this = names.first().cloned();
+        } else if matches!(&local.pat, Pat::Ident(name) if name.ident != source) {
+            return false;
+        }
+        self.bound.extend(names);
+        self.moved.push(source);
+        true
+    }
+
+    /// `Box::pin(async move { leading inside })`
+    pub(crate) fn around(&self, inside: &TokenStream) -> TokenStream {
+        let Self { pin, keywords, leading, .. } = self;
+        quote!(#pin(#keywords { #leading #inside }))
+    }
+}
+
+fn group(tree: TokenTree, delimiter: Delimiter) -> Option<Group> {
+    match tree {
+        TokenTree::Group(group) if group.delimiter() == delimiter => Some(group),
+        _ => None,
+    }
+}
+
+/// The argument in `x` or `{ let x = x; x }`.
+fn moved(value: &Expr) -> Option<Ident> {
+    match value {
+        Expr::Path(path) => path.path.get_ident().cloned(),
+        Expr::Block(block) => match block.block.stmts.as_slice() {
+            [Stmt::Local(local), Stmt::Expr(last, None)] => {
+                let first = local.init.as_ref().and_then(|init| moved(&init.expr))?;
+                moved(last).filter(|last| *last == first)
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// `let Some(_) = None`
+fn is_never_taken(condition: &Expr) -> bool {
+    let Expr::Let(condition) = condition else {
+        return false;
+    };
+    matches!(&*condition.expr, Expr::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "None"))
+}
+
+/// The `T` of a type that holds `Future<Output = T>`.
+pub(crate) fn output(future: &Type) -> Option<Type> {
+    struct Find(Option<Type>);
+    impl<'ast> Visit<'ast> for Find {
+        fn visit_assoc_type(&mut self, assoc: &'ast AssocType) {
+            if assoc.ident == "Output" && self.0.is_none() {
+                self.0 = Some(assoc.ty.clone());
+            } else {
+                visit::visit_assoc_type(self, assoc);
+            }
+        }
+    }
+    let mut find = Find(None);
+    find.visit_type(future);
+    find.0
+}

@@ -1,0 +1,1 @@
+//! Empty: this crate is a list of dependencies.

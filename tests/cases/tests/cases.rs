@@ -1,0 +1,177 @@
+//! Every function shape in `tests/tests/cases` compiles with the attribute on it.
+//!
+//! Each is a crate of its own, so that one that does not compile hides no other.
+
+#![allow(clippy::unwrap_used)] // what cannot be read or started ends the test
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+macro_rules! cases {
+    ($($name:ident => $file:literal,)+) => {
+        const LISTED: &[&str] = &[$($file),+];
+        $(#[test]
+        fn $name() {
+            compiles($file);
+        })+
+    };
+}
+
+cases! {
+    case_01_struct_pattern_with_ref => "sig_01",
+    case_02_struct_pattern_in_a_path => "sig_02",
+    case_04_tuple_in_a_path => "sig_04",
+    case_05_mut_binding_in_json => "sig_05",
+    case_07_key_known_in_the_body_only => "sig_07",
+    case_08_shared_helper => "sig_08",
+    case_09_list_of_keys => "sig_09",
+    case_10_method_of_a_newtype => "sig_10",
+    case_12_ignored_inside_a_pattern => "sig_12",
+    case_14_sixteen_arguments => "sig_14",
+    case_15_instrument_reads_an_argument => "sig_15",
+    case_16_impl_trait_inside_a_result => "sig_16",
+    case_18_result_of_responses => "sig_18",
+    case_19_no_return_type => "sig_19",
+    case_22_webhook => "sig_22",
+    case_23_generic_handler => "sig_23",
+    case_24_key_kept_after_the_body => "sig_24",
+    case_25_responder => "sig_25",
+    case_26_route_macro => "sig_26",
+    case_28_handler_that_is_not_send => "sig_28",
+    case_30_text_of_the_user => "sig_30",
+    case_31_secret_in_the_key => "sig_31",
+    case_32_grpc_method => "sig_32",
+    case_34_grpc_stream => "sig_34",
+    case_35_grpc_stub => "sig_35",
+    case_36_job_with_boxed_error => "sig_36",
+    case_37_job_by_method => "sig_37",
+    case_38_async_trait_with_dyn_argument => "sig_38",
+    case_40_error_that_is_not_send => "sig_40",
+    case_42_cron_tick => "sig_42",
+    case_43_one_round_of_a_loop => "sig_43",
+    case_44_never_returns => "sig_44",
+    case_45_mut_argument => "sig_45",
+    case_48_arc_self_and_bare_alias => "sig_48",
+    case_50_async_trait_with_arc_self => "sig_50",
+    case_51_reference_to_arc_self => "sig_51",
+    case_53_attribute_on_the_receiver => "sig_53",
+    case_54_bool => "sig_54",
+    case_55_macro_rules => "sig_55",
+    case_57_proof_argument => "sig_57",
+    case_59_const_generic => "sig_59",
+    case_60_raw_identifier => "sig_60",
+    case_61_path_like_key => "sig_61",
+    case_62_unsafe_function => "sig_62",
+    case_64_ref_binding => "sig_64",
+    case_65_recursion => "sig_65",
+    case_66_mutable_borrow_across_the_wait => "sig_66",
+    case_67_shadowed_argument => "sig_67",
+    case_69_foreign_caller => "sig_69",
+}
+
+#[test]
+fn every_case_is_listed() {
+    let mut files: Vec<String> = fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    files.sort();
+    assert_eq!(files, LISTED);
+}
+
+#[test]
+fn a_case_that_does_not_compile_is_seen() {
+    let wrong = "#[lockrt::distributed_lock(key = \"{b}\", ttl_ms = 10)] pub async fn f(a: u8) -> anyhow::Result<()> { Ok(()) }";
+    let answer = rustc(wrong, "wrong", &[]);
+    assert!(answer.is_err_and(|said| said.contains("no argument is called `b`")));
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/cases")
+}
+
+fn compiles(case: &str) {
+    let file = folder().join(case).with_extension("rs");
+    let source = fs::read_to_string(&file).unwrap();
+    // As a module, since `pub(super)` means nothing at the root of a crate.
+    let root = format!("#[path = {file:?}] mod case;");
+    let mut features: Vec<&[&str]> = vec![&[]];
+    if source.contains("feature = ") {
+        features.extend([["cloud", "enterprise"].as_slice(), &["client", "v2"]]);
+    }
+    for features in features {
+        if let Err(said) = rustc(&root, case, features) {
+            panic!("{case} with features {features:?}:\n{said}");
+        }
+    }
+}
+
+/// Checks a crate; warnings are errors, but for those that the bare functions give too.
+fn rustc(root: &str, name: &str, features: &[&str]) -> Result<(), String> {
+    let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    command.args(["--edition=2024", "--crate-type=lib", "--emit=metadata", "--crate-name", name]);
+    command.args(["-Dwarnings", "-Adead_code", "-Aunused_assignments", "-Aimproper_ctypes_definitions"]);
+    command.args(["-Aunexpected_cfgs", "--out-dir", env!("CARGO_TARGET_TMPDIR")]);
+    for feature in features {
+        // A function that is left out leaves its imports behind.
+        command.arg("-Aunused_imports");
+        command.arg("--cfg").arg(format!("feature=\"{feature}\""));
+    }
+    for (name, file) in dependencies() {
+        command.arg("-L").arg(format!("dependency={}", file.parent().unwrap().display()));
+        command.arg("--extern").arg(format!("{name}={}", file.display()));
+    }
+    let mut child = command.arg("-").stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(root.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+}
+
+/// Where cargo has put each direct dependency of this package.
+fn dependencies() -> BTreeMap<String, PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["build", "--package", "lockrt-cases", "--message-format=json", "--quiet"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "the dependencies do not compile");
+    let messages = String::from_utf8(output.stdout).unwrap();
+    let artifacts = messages.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let direct = direct_dependencies();
+    let mut found = BTreeMap::new();
+    for artifact in artifacts.filter(|message| message["reason"] == "compiler-artifact") {
+        let name = artifact["target"]["name"].as_str().unwrap().replace('-', "_");
+        let file = library(&artifact);
+        if let Some(file) = file.filter(|_| direct.contains(&name)) {
+            let twice = found.insert(name.clone(), file);
+            assert_eq!(twice, None, "{name} is there twice");
+        }
+    }
+    assert_eq!(found.len(), direct.len(), "{found:?}");
+    found
+}
+
+fn direct_dependencies() -> Vec<String> {
+    let manifest = include_str!("../Cargo.toml");
+    let section = manifest.split("[dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
+    let names = section.lines().filter_map(|line| line.split([' ', '.']).next());
+    names.filter(|name| !name.is_empty()).map(|name| name.replace('-', "_")).collect()
+}
+
+/// The file of a library that a case can use. The same crate may be there a second time, as what a procedural macro
+/// or a build script is made of: those are compiled without debug information.
+fn library(artifact: &Value) -> Option<PathBuf> {
+    let files = artifact["filenames"].as_array()?.iter().filter_map(Value::as_str);
+    let is_macro = artifact["target"]["kind"] == serde_json::json!(["proc-macro"]);
+    let for_build = artifact["profile"]["debuginfo"] == 0 || artifact["profile"]["debuginfo"].is_null();
+    let mut libraries =
+        files.filter(|file| if is_macro { !file.ends_with(".d") } else { file.ends_with(".rlib") });
+    libraries.next().filter(|_| is_macro || !for_build).map(PathBuf::from)
+}
