@@ -8,3 +8,12 @@ struct GettingStarted;
 
 #[doc = include_str!("../../docs/guarantees.md")]
 struct Guarantees;
+
+#[doc = include_str!("../../docs/testing.md")]
+struct Testing;
+
+#[doc = include_str!("../../docs/recipes.md")]
+struct Recipes;
+
+#[doc = include_str!("../../docs/attribute.md")]
+struct Attribute;
