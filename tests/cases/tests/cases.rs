@@ -87,8 +87,21 @@ fn every_case_is_listed() {
 #[test]
 fn a_case_that_does_not_compile_is_seen() {
     let wrong = "#[lockrt::distributed_lock(key = \"{b}\", ttl_ms = 10)] pub async fn f(a: u8) -> anyhow::Result<()> { Ok(()) }";
-    let answer = rustc(wrong, "wrong", &[]);
+    let answer = rustc(wrong, "wrong", "lockrt", &[]);
     assert!(answer.is_err_and(|said| said.contains("no argument is called `b`")));
+}
+
+#[test]
+fn the_runtime_crate_may_have_another_name() {
+    let by_that_name = |argument: &str| {
+        format!(
+            "#[locks::distributed_lock(key = \"k\", ttl_ms = 10, renew = off, lease = held{argument})]
+             pub async fn f() -> Result<(), locks::LockError> {{ held.check() }}"
+        )
+    };
+    rustc(&by_that_name(", crate = ::locks"), "renamed", "locks", &[]).unwrap();
+    let forgotten = rustc(&by_that_name(""), "forgotten", "locks", &[]);
+    assert!(forgotten.is_err_and(|said| said.contains("lockrt")));
 }
 
 fn folder() -> PathBuf {
@@ -105,14 +118,15 @@ fn compiles(case: &str) {
         features.extend([["cloud", "enterprise"].as_slice(), &["client", "v2"]]);
     }
     for features in features {
-        if let Err(said) = rustc(&root, case, features) {
+        if let Err(said) = rustc(&root, case, "lockrt", features) {
             panic!("{case} with features {features:?}:\n{said}");
         }
     }
 }
 
-/// Checks a crate; warnings are errors, but for those that the bare functions give too.
-fn rustc(root: &str, name: &str, features: &[&str]) -> Result<(), String> {
+/// Checks a crate that knows the runtime by the name of `lockrt`; warnings are errors, but for those that the bare
+/// functions give too.
+fn rustc(root: &str, name: &str, lockrt: &str, features: &[&str]) -> Result<(), String> {
     let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     command.args(["--edition=2024", "--crate-type=lib", "--emit=metadata", "--crate-name", name]);
     command.args(["-Dwarnings", "-Adead_code", "-Aunused_assignments", "-Aimproper_ctypes_definitions"]);
@@ -124,6 +138,7 @@ fn rustc(root: &str, name: &str, features: &[&str]) -> Result<(), String> {
     }
     for (name, file) in dependencies() {
         command.arg("-L").arg(format!("dependency={}", file.parent().unwrap().display()));
+        let name = if name == "lockrt" { lockrt } else { &name };
         command.arg("--extern").arg(format!("{name}={}", file.display()));
     }
     let mut child = command.arg("-").stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
