@@ -43,7 +43,7 @@ struct Shop {
 impl Shop {
     #[distributed_lock(key = "shop:{self.name}", ttl_ms = 5_000)]
     async fn rename(&mut self, name: &str) -> Result<&str, LockError> {
-        self.name = name.to_owned();
+        name.clone_into(&mut self.name);
         Ok(&self.name)
     }
 
@@ -147,7 +147,7 @@ mod facades {
 
 #[distributed_lock(key = "cfg:{id}", ttl_ms = 5_000)]
 #[cfg(not(any()))]
-#[must_use]
+#[must_use = "forwarded"]
 async fn conditional(
     id: u8,
     #[cfg(any())] missing: Missing,

@@ -92,7 +92,7 @@ impl Traced for Watched {
 
 impl Watched {
     fn locks_name(&self) -> &'static str {
-        "watched"
+        if self.span.get().is_some() { "asked" } else { "watched" }
     }
 }
 

@@ -118,7 +118,7 @@ fn what_async_trait_leaves_is_locked_inside_its_block() {
     assert_golden(
         "async_trait",
         r#"key = "task:{self.number}:{from}", ttl_ms = 10, manager = &self.locks, on_contention = skip(self.busy())"#,
-        r#"fn run<'life0, 'async_trait>(&'life0 self, client: &'life0 dyn Queue, __arg1: (u8, u8))
+        r"fn run<'life0, 'async_trait>(&'life0 self, client: &'life0 dyn Queue, __arg1: (u8, u8))
                -> ::core::pin::Pin<Box<dyn ::core::future::Future<Output = Result<(), Error>> + ::core::marker::Send + 'async_trait>>
            where 'life0: 'async_trait, Self: 'async_trait {
                Box::pin(async move {
@@ -132,7 +132,7 @@ fn what_async_trait_leaves_is_locked_inside_its_block() {
                    #[allow(unreachable_code)]
                    __ret
                })
-           }"#,
+           }",
     );
 }
 

@@ -112,7 +112,7 @@ fn compiles(case: &str) {
     let file = folder().join(case).with_extension("rs");
     let source = fs::read_to_string(&file).unwrap();
     // As a module, since `pub(super)` means nothing at the root of a crate.
-    let root = format!("#[path = {file:?}] mod case;");
+    let root = format!("#[path = \"{}\"] mod case;", file.display());
     let mut features: Vec<&[&str]> = vec![&[]];
     if source.contains("feature = ") {
         features.extend([["cloud", "enterprise"].as_slice(), &["client", "v2"]]);
@@ -183,10 +183,9 @@ fn direct_dependencies() -> Vec<String> {
 /// The file of a library that a case can use. The same crate may be there a second time, as what a procedural macro
 /// or a build script is made of: those are compiled without debug information.
 fn library(artifact: &Value) -> Option<PathBuf> {
-    let files = artifact["filenames"].as_array()?.iter().filter_map(Value::as_str);
     let is_macro = artifact["target"]["kind"] == serde_json::json!(["proc-macro"]);
     let for_build = artifact["profile"]["debuginfo"] == 0 || artifact["profile"]["debuginfo"].is_null();
-    let mut libraries =
-        files.filter(|file| if is_macro { !file.ends_with(".d") } else { file.ends_with(".rlib") });
-    libraries.next().filter(|_| is_macro || !for_build).map(PathBuf::from)
+    let files = artifact["filenames"].as_array()?.iter().filter_map(Value::as_str).map(PathBuf::from);
+    let suffix = |file: &PathBuf| file.extension().is_some_and(|suffix| is_macro || suffix == "rlib");
+    files.filter(suffix).find(|_| is_macro || !for_build)
 }
