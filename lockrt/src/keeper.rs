@@ -21,6 +21,7 @@ use crate::claim::{Capabilities, Claim, Released};
 use crate::clock::{Clock, Moment};
 use crate::error::{BackendError, SetupError};
 use crate::keeper::driver::Driver;
+use crate::key::LockKey;
 use crate::lease::Home;
 use crate::protocol::kept::{Id, Parting, Remains, Terms, Told};
 
@@ -43,6 +44,7 @@ pub(super) enum Order {
     At { at: Moment, call: Box<dyn FnOnce() + Send> },
     Probe { claim: Claim, within: Duration, answer: oneshot::Sender<Result<(), BackendError>> },
     Close { within: Duration, answer: oneshot::Sender<Remains> },
+    Lose { key: Option<LockKey>, answer: oneshot::Sender<()> },
 }
 
 /// The answer to an attempt; a grant comes with the signal of its loss.
@@ -141,6 +143,11 @@ impl Keeper {
     /// Refuses new claims, waits for the running bodies, then takes their leases.
     pub(crate) async fn close(&self, within: Duration) -> Remains {
         self.ask(|answer| Order::Close { within, answer }).await.unwrap_or_default()
+    }
+
+    /// Ends the leases of `key`, or all, as if the lock service had said that they are gone.
+    pub(crate) async fn lose(&self, key: Option<LockKey>) {
+        let _ = self.ask(|answer| Order::Lose { key, answer }).await;
     }
 
     fn order(&self, order: Order) {

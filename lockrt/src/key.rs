@@ -209,28 +209,37 @@ pub enum InvalidKey {
 
 /// A value that may stand in a lock key.
 ///
-/// Its text must be the same for equal values, on every machine and in every version of the
-/// program: that is why there is no implementation for floats, for `Option` and for `Debug`.
+/// Its text must be the same for equal values and different for different ones, on every machine
+/// and in every version of the program: that is why there is no implementation for floats, for
+/// `Option` and for `Debug`. A newtype needs one line, see [`key_part!`](crate::key_part!); other
+/// types say what their text is:
 ///
 /// ```
 /// use std::borrow::Cow;
 /// use lockrt::{KeyPart, LockKey};
 ///
-/// struct TenantId(u32);
+/// enum Region {
+///     Eu,
+///     Us,
+/// }
 ///
-/// impl KeyPart for TenantId {
+/// impl KeyPart for Region {
 ///     fn key_part(&self) -> Cow<'_, str> {
-///         Cow::Owned(self.0.to_string())
+///         Cow::Borrowed(match self {
+///             Self::Eu => "eu",
+///             Self::Us => "us",
+///         })
 ///     }
 /// }
 ///
-/// assert_eq!(LockKey::of("tenant:").part(&TenantId(7)).build()?.as_str(), "tenant:7");
+/// assert_eq!(LockKey::of("stock:").part(&Region::Eu).build()?.as_str(), "stock:eu");
+/// # let _ = Region::Us;
 /// # Ok::<(), lockrt::InvalidKey>(())
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a lock key",
     label = "not a key part",
-    note = "use an id that has a stable text, `{{value:display}}` for a type whose `Display` is stable, or `impl lockrt::KeyPart for` your own type",
+    note = "use an id that has a stable text, `{{value:display}}` for a type whose `Display` is stable, or make your own type a key part: `lockrt::key_part!(Name)` for a newtype, `impl lockrt::KeyPart for Name` for any other",
     note = "an `Option` is refused since every `None` would share one lock: unwrap it first; a float is refused since equal numbers may print differently"
 )]
 pub trait KeyPart {
@@ -282,6 +291,7 @@ by_display!(
     std::num::NonZeroI128,
     std::num::NonZeroIsize,
 );
+by_display!(std::net::IpAddr, std::net::Ipv4Addr, std::net::Ipv6Addr);
 #[cfg(feature = "uuid")]
 by_display!(uuid::Uuid);
 
@@ -303,6 +313,43 @@ impl<T: KeyPart + ToOwned + ?Sized> KeyPart for Cow<'_, T> {
     fn key_part(&self) -> Cow<'_, str> {
         (**self).key_part()
     }
+}
+
+/// Makes newtypes key parts: the text of a tuple struct is that of its first field.
+///
+/// ```
+/// use lockrt::LockKey;
+///
+/// struct TenantId(u32);
+/// struct OrderId(String);
+///
+/// lockrt::key_part!(TenantId, OrderId);
+///
+/// let (tenant, order) = (TenantId(7), OrderId("a:1".into()));
+/// let key = LockKey::of("order:").part(&tenant).text("/").part(&order).build()?;
+/// assert_eq!(key.as_str(), "order:7/a%3A1");
+/// # Ok::<(), lockrt::InvalidKey>(())
+/// ```
+///
+/// Two newtypes over one value have one text: `order:{tenant}` and `order:{user}` are the same key
+/// where both ids are 7, so let the fixed text say which it is.
+///
+/// A type whose field is no key part does not compile:
+///
+/// ```compile_fail,E0277
+/// struct Price(f64);
+///
+/// lockrt::key_part!(Price);
+/// ```
+#[macro_export]
+macro_rules! key_part {
+    ($($newtype:ty),+ $(,)?) => {$(
+        impl $crate::KeyPart for $newtype {
+            fn key_part(&self) -> ::std::borrow::Cow<'_, ::core::primitive::str> {
+                $crate::KeyPart::key_part(&self.0)
+            }
+        }
+    )+};
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::acquire::Acquirer;
 use crate::backend::contract::Backend;
 use crate::backend::erased::DynBackend;
 use crate::backend::memory::Memory;
-use crate::claim::Capabilities;
+use crate::claim::{Capabilities, Claim};
 use crate::clock::Clock;
 use crate::error::{LockError, SetupError};
 use crate::gate::Gate;
@@ -185,6 +185,16 @@ impl LockManager {
     pub async fn shutdown(&self, timeout: Duration) -> ShutdownReport {
         ShutdownReport(self.0.keeper.close(timeout).await)
     }
+
+    /// A claim by a new owner for the lock that this manager calls `key`.
+    pub(crate) fn claim(&self, key: &LockKey, ttl: Duration) -> Claim {
+        self.0.claim(key, ttl, false)
+    }
+
+    /// Ends the leases of `key`, or all, as if the lock service had said that they are gone.
+    pub(crate) async fn lose(&self, key: Option<&LockKey>) {
+        self.0.keeper.lose(key.cloned()).await;
+    }
 }
 
 /// A [`LockManager`] in the making.
@@ -232,7 +242,7 @@ impl ManagerBuilder {
         let backend = backend(url)?;
         let manager = self.finish(|| Keeper::on_thread(backend, Clock::system()))?;
         let key = LockKey::new("probe").map_err(|error| invalid_url(url, &error.to_string()))?;
-        let probe = manager.0.claim(&key, CONNECT, false);
+        let probe = manager.claim(&key, CONNECT);
         match manager.0.keeper.probe(probe, CONNECT).await {
             Ok(()) => Ok(manager),
             Err(source) => Err(SetupError::Unavailable { url: masked(url), source }),

@@ -160,6 +160,13 @@ impl Driver {
                 let until = self.clock.now() + within;
                 self.step(Event::Close { until });
             }
+            Order::Lose { key, answer } => {
+                let seats = self.seats.iter();
+                let seats = seats.filter(|(_, seat)| key.as_ref().is_none_or(|key| seat.key == *key));
+                let answers = seats.map(|(id, _)| (*id, Some(Renewed::Gone))).collect();
+                self.step(Event::Renewed { sent: self.clock.now(), answers });
+                let _ = answer.send(());
+            }
         }
     }
 

@@ -74,7 +74,8 @@ mod document {
 #[cfg(any(feature = "actix-web", feature = "axum"))]
 pub(super) use document::{PROBLEM_JSON, problem, retry_seconds, status};
 
-#[cfg(all(test, any(feature = "actix-web", feature = "axum")))]
+#[cfg(test)]
+#[cfg(any(feature = "actix-web", feature = "axum"))]
 mod tests {
     use super::*;
     use crate::error::{BackendError, LossReason};
