@@ -1,6 +1,6 @@
 //! A function as `#[async_trait]` leaves it: it returns `Box::pin(async move { .. })`.
 
-use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
 use syn::parse::{ParseStream, Parser as _};
 use syn::visit::{self, Visit};
@@ -14,6 +14,8 @@ pub(crate) struct Boxed {
     pin: TokenStream,
     /// `async move`
     keywords: TokenStream,
+    /// Where the brackets around `async move` and the block stand.
+    places: (Span, Span),
     /// What `#[async_trait]` puts before the body: a return that is never reached, and the arguments bound anew.
     leading: TokenStream,
     /// The names that these statements bind, and the arguments they consume.
@@ -41,6 +43,7 @@ impl Boxed {
         let mut boxed = Self {
             pin: pin.into_iter().collect(),
             keywords: keywords.into_iter().collect(),
+            places: (arguments.span(), block.span()),
             leading: TokenStream::new(),
             bound: Vec::new(),
             moved: Vec::new(),
@@ -88,8 +91,12 @@ impl Boxed {
 
     /// `Box::pin(async move { leading inside })`
     pub(crate) fn around(&self, inside: &TokenStream) -> TokenStream {
-        let Self { pin, keywords, leading, .. } = self;
-        quote!(#pin(#keywords { #leading #inside }))
+        let Self { pin, keywords, places, leading, .. } = self;
+        let mut block = Group::new(Delimiter::Brace, quote!(#leading #inside));
+        block.set_span(places.1);
+        let mut arguments = Group::new(Delimiter::Parenthesis, quote!(#keywords #block));
+        arguments.set_span(places.0);
+        quote!(#pin #arguments)
     }
 }
 

@@ -4,6 +4,7 @@ use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::Expr;
 use syn::ext::IdentExt as _;
+use syn::spanned::Spanned as _;
 
 use crate::function::{Capture, Kind};
 use crate::key::Segment;
@@ -26,15 +27,18 @@ pub(crate) fn tokens(locked: &LockedFn) -> TokenStream {
     let site = site(locked);
     let (bind_manager, manager) = match &locked.manager {
         Some(expr) => {
+            let at = Span::mixed_site().located_at(expr.span());
+            let callee = placed(private.clone(), expr.span());
             let expr = users(locked, expr);
-            (Some(hidden!(let manager = #private::manager(#expr);)), hidden!(#private::Some(&manager)))
+            let call = quote_spanned!(at=> #callee::manager(#expr));
+            (Some(hidden!(let manager = #call;)), hidden!(#private::Some(&manager)))
         }
         None => (None, hidden!(#private::None)),
     };
     let held = held(locked);
     let contended = contended(locked);
     let settled = settled(locked);
-    locked.function.with(hidden! {
+    locked.function.with(&hidden! {
         #check
         #key
         #bind_manager
@@ -124,16 +128,22 @@ fn part(locked: &LockedFn, value: &Value) -> TokenStream {
     quote_spanned!(at=> #callee::#function(#reference #expr))
 }
 
+/// Our own scope at the place of the return type, where what is wrong with the value is best shown.
+fn at_output(locked: &LockedFn) -> Span {
+    Span::mixed_site().located_at(locked.output.named.span())
+}
+
 /// The arm that runs the body under the lock.
 fn held(locked: &LockedFn) -> TokenStream {
     let private = private(locked);
     let (guard, bind_guard, bind_lease) = lease(locked);
     let body = body(locked, &bind_lease);
     // A started release is no point where the value, which need not be `Send`, would be waited on.
+    let at = at_output(locked);
     let leave = if locked.policy.has(Switch::StartRelease) {
-        hidden!(#private::leave_started(&#guard, ended, failed))
+        quote_spanned!(at=> #private::leave_started(&#guard, ended, failed))
     } else {
-        hidden!(#private::leave(&#guard, ended, failed).await)
+        quote_spanned!(at=> #private::leave(&#guard, ended, failed).await)
     };
     hidden! {{
         #bind_guard
@@ -238,19 +248,18 @@ fn answered(locked: &LockedFn, answer: &Answer, refusal: &TokenStream) -> TokenS
 fn settled(locked: &LockedFn) -> TokenStream {
     let private = private(locked);
     let output = &locked.output.named;
-    let value = match locked.output.kind {
-        Kind::Never => hidden!(match value {}),
-        _ => hidden!(value),
-    };
+    let at = at_output(locked);
+    let never = locked.output.kind == Kind::Never;
+    let value = if never { hidden!(match value {}) } else { hidden!(value) };
     let refused = match (&locked.on_error, locked.output.kind, &locked.policy.contention) {
         (Some(answer), ..) => answered(locked, answer, &hidden!(refused)),
-        (None, Kind::Hidden { .. }, _) => return hidden!(#private::Locked::from(settled)),
+        (None, Kind::Hidden { .. }, _) => return quote_spanned!(at=> #private::Locked::from(settled)),
         (None, _, Contention::Fail | Contention::Wait(_) | Contention::WaitForever) => {
             hidden!(#private::fail::<#output>(refused))
         }
         (None, ..) => hidden!(#private::unanswered::<#output>(refused)),
     };
-    hidden! {
+    quote_spanned! {at=>
         match settled {
             #private::Ok(value) => #value,
             #private::Err(refused) => #refused,

@@ -189,9 +189,9 @@ impl Function {
     }
 
     /// The whole function with `inside` as what it does.
-    pub(crate) fn with(&self, inside: TokenStream) -> TokenStream {
+    pub(crate) fn with(&self, inside: &TokenStream) -> TokenStream {
         let Self { attrs, vis, sig, body, boxed } = self;
-        let inside = boxed.as_ref().map_or(inside.clone(), |boxed| boxed.around(&inside));
+        let inside = boxed.as_ref().map_or_else(|| inside.clone(), |boxed| boxed.around(inside));
         let mut block = Group::new(Delimiter::Brace, inside);
         block.set_span(body.span());
         quote!(#(#attrs)* #vis #sig #block)
@@ -207,7 +207,7 @@ impl Function {
             let runtime = &args.runtime;
             quote!(let #lease: &#runtime::Lease = ::core::option::Option::unwrap(::core::option::Option::None);)
         });
-        self.with(quote!(#(#uses)* #lease #body))
+        self.with(&quote!(#(#uses)* #lease #body))
     }
 }
 

@@ -8,6 +8,9 @@ use syn::{Error, Expr, ExprCall, ExprPath, PatIdent, Result};
 
 use crate::diag::{list, nearest};
 
+/// How `#[async_trait]` calls an argument that is a pattern.
+const POSITIONAL: &str = "__arg";
+
 /// What the expressions of a key may name.
 pub(crate) struct Scope<'a> {
     pub(crate) names: &'a [Ident],
@@ -82,13 +85,19 @@ impl Scope<'_> {
             return None;
         }
         let names: Vec<String> = self.names.iter().map(|name| name.unraw().to_string()).collect();
+        let (hidden, names): (Vec<_>, Vec<_>) =
+            names.into_iter().partition(|name| name.starts_with(POSITIONAL));
         let hint =
             nearest(&word, &names).map_or_else(String::new, |meant| format!("did you mean `{meant}`? "));
-        let known = if names.is_empty() {
+        let mut known = if names.is_empty() {
             "there are none".into()
         } else {
             format!("the arguments are {}", list(&names))
         };
+        if !hidden.is_empty() {
+            known +=
+                ", and an attribute above hides the names in patterns: put `#[distributed_lock]` above it";
+        }
         Some(Error::new(span, format!("no argument is called `{word}`: {hint}{known}")))
     }
 

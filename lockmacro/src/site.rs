@@ -77,14 +77,19 @@ fn number(millis: &Millis) -> TokenStream {
 /// An item, because `cargo check` evaluates items and leaves inline constants of uncalled functions alone.
 pub(crate) fn check(locked: &LockedFn) -> TokenStream {
     let private = private(locked);
-    let ttl = number(&locked.ttl);
+    // A constant of a wrong type is a mistake once, in the policy.
+    let cast = |millis: &Millis| {
+        let number = number(millis);
+        millis.constant().map_or(number.clone(), |_| hidden!(#number as #private::Number))
+    };
+    let ttl = cast(&locked.ttl);
     let maybe = |time: Option<&Millis>| {
-        time.map(number).map_or_else(|| hidden!(#private::None), |time| hidden!(#private::Some(#time)))
+        time.map(cast).map_or_else(|| hidden!(#private::None), |time| hidden!(#private::Some(#time)))
     };
     let policy = &locked.policy;
     let (cap, wait) = (maybe(policy.renew.as_ref()), maybe(policy.contention.timeout()));
     let min_hold = maybe(policy.min_hold.as_ref());
-    let tokens = hidden!(const _: () = #private::check(#ttl, #cap, #wait, #min_hold););
+    let tokens = hidden!(#[allow(clippy::pedantic, clippy::unnecessary_cast)] const _: () = #private::check(#ttl, #cap, #wait, #min_hold););
     let constant = std::iter::once(&locked.ttl).chain(policy.times()).find_map(Millis::constant);
     match constant {
         Some(path) => placed(tokens, path.span()),

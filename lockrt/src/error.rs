@@ -324,7 +324,7 @@ pub enum SetupError {
 #[diagnostic::on_unimplemented(
     message = "a lock refusal cannot be turned into `{Self}`",
     label = "`fail` and `wait` need a return type with room for the refusal",
-    note = "for `Result<_, E>` write `impl From<LockError> for E`; for any other type write `on_error = |error| ..`, or once `impl lockrt::FromLockError for` it",
+    note = "for `Result<_, E>` write `impl From<LockError> for E`; for any other type write `on_error = |error| value`",
     note = "for `()` and `Option` you may write `on_contention = skip`"
 )]
 pub trait FromLockError: Sized {
@@ -372,7 +372,7 @@ impl<T: Skipped, E> Skipped for Result<T, E> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no value for an unavailable lock or a lost lease",
     label = "needs `Result<_, E>` with `E: From<LockError>`, `()` or `Option<_>`",
-    note = "write `on_error = |error| ..`, or return a `Result`"
+    note = "write `on_error = |error| value`, or `impl From<LockError>` for the error of a `Result`"
 )]
 pub trait Unanswered: Sized {
     /// The value, and the refusal again if the value does not hold it.

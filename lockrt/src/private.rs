@@ -38,6 +38,9 @@ pub const fn policy(ttl_ms: u64) -> LockPolicy {
     LockPolicy::new(ms(ttl_ms))
 }
 
+/// What times are counted in; a user's own `u64` may be something else.
+pub type Number = u64;
+
 /// Refuses constants that the attribute could not see as numbers.
 ///
 /// # Panics

@@ -12,7 +12,7 @@ use lockrt::{
 use lockrt_tests::{Call, Fate, Faulty, Setup as _};
 use tokio::time::{Instant, sleep, timeout};
 
-const TTL: Duration = Duration::from_millis(1_000);
+const TTL: Duration = Duration::from_secs(1);
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -114,7 +114,7 @@ mod on_error {
     #[should_panic(expected = "no lock: the lease of lock")]
     async fn a_function_that_never_returns_may_panic() {
         let _locks = testing::memory();
-        never().await
+        never().await;
     }
 }
 

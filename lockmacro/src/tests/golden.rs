@@ -67,3 +67,86 @@ fn a_mistake_leaves_the_function_in_place() {
         "async fn f(a: String) -> Result<String, Error> { held.check()?; Ok(a) }",
     );
 }
+
+#[test]
+fn on_error_answers_what_nothing_else_answers() {
+    assert_golden(
+        "on_error",
+        r#"key = "room:{id:hash}", ttl_ms = 10, on_error = |error| { log(&error); false }"#,
+        "async fn exists(&self, id: &str) -> bool { self.rooms.contains(id) }",
+    );
+}
+
+#[test]
+fn skip_may_see_the_holder() {
+    assert_golden(
+        "skip_busy",
+        r#"key = "job:{id}", ttl_ms = 10, on_contention = skip(|busy| Ok(Outcome::Later(busy.retry_after())))"#,
+        "async fn job(id: u64) -> Result<Outcome, Error> { Ok(Outcome::Done) }",
+    );
+}
+
+#[test]
+fn a_started_release_is_no_point_of_waiting() {
+    assert_golden(
+        "release_started",
+        r#"key = "job", ttl_ms = 10, release = started, on_cancel = hold, min_hold_ms = 5, fencing = required"#,
+        "async fn job() -> Result<Rc<u8>, Box<dyn Error>> { Ok(Rc::new(1)) }",
+    );
+}
+
+#[test]
+fn a_hidden_type_is_wrapped() {
+    assert_golden(
+        "impl_trait",
+        r#"key = "page:{id}", ttl_ms = 10"#,
+        "pub async fn page(Path(id): Path<u64>) -> impl IntoResponse { id.to_string() }",
+    );
+}
+
+#[test]
+fn a_function_that_never_returns_has_an_uninhabited_value() {
+    assert_golden(
+        "never",
+        r#"key = "bridge", ttl_ms = 10, on_contention = wait(forever), on_error = |error| panic!("{error}")"#,
+        "async fn bridge() -> ! { loop { poll().await } }",
+    );
+}
+
+#[test]
+fn what_async_trait_leaves_is_locked_inside_its_block() {
+    assert_golden(
+        "async_trait",
+        r#"key = "task:{self.number}:{from}", ttl_ms = 10, manager = &self.locks, on_contention = skip(self.busy())"#,
+        r"fn run<'life0, 'async_trait>(&'life0 self, client: &'life0 dyn Queue, __arg1: (u8, u8))
+               -> ::core::pin::Pin<Box<dyn ::core::future::Future<Output = Result<(), Error>> + ::core::marker::Send + 'async_trait>>
+           where 'life0: 'async_trait, Self: 'async_trait {
+               Box::pin(async move {
+                   if let ::core::option::Option::Some(__ret) = ::core::option::Option::None::<Result<(), Error>> {
+                       #[allow(unreachable_code)]
+                       return __ret;
+                   }
+                   let __self = self;
+                   let (from, to) = { let __arg1 = __arg1; __arg1 };
+                   let __ret: Result<(), Error> = { client.push(__self, from, to).await };
+                   #[allow(unreachable_code)]
+                   __ret
+               })
+           }",
+    );
+}
+
+#[test]
+fn no_expansion_holds_what_the_user_wrote_twice() {
+    let args = r#"key = "q:{key_once}", ttl_ms = 10, manager = manager_once(), on_contention = skip(|busy| skip_once()), on_error = |error| error_once()"#;
+    for item in [
+        "async fn f(key_once: u8) -> u8 { body_once() }",
+        "async fn f(key_once: u8) -> impl Display { body_once() }",
+        "fn f(key_once: u8) -> Pin<Box<dyn Future<Output = u8>>> { Box::pin(async move { body_once() }) }",
+    ] {
+        let expansion = expand(args, item);
+        for once in ["body_once", "manager_once", "skip_once", "error_once"] {
+            assert_eq!(expansion.matches(once).count(), 1, "{once}: {expansion}");
+        }
+    }
+}

@@ -87,8 +87,21 @@ fn every_case_is_listed() {
 #[test]
 fn a_case_that_does_not_compile_is_seen() {
     let wrong = "#[lockrt::distributed_lock(key = \"{b}\", ttl_ms = 10)] pub async fn f(a: u8) -> anyhow::Result<()> { Ok(()) }";
-    let answer = rustc(wrong, "wrong", &[]);
+    let answer = rustc(wrong, "wrong", "lockrt", &[]);
     assert!(answer.is_err_and(|said| said.contains("no argument is called `b`")));
+}
+
+#[test]
+fn the_runtime_crate_may_have_another_name() {
+    let by_that_name = |argument: &str| {
+        format!(
+            "#[locks::distributed_lock(key = \"k\", ttl_ms = 10, renew = off, lease = held{argument})]
+             pub async fn f() -> Result<(), locks::LockError> {{ held.check() }}"
+        )
+    };
+    rustc(&by_that_name(", crate = ::locks"), "renamed", "locks", &[]).unwrap();
+    let forgotten = rustc(&by_that_name(""), "forgotten", "locks", &[]);
+    assert!(forgotten.is_err_and(|said| said.contains("lockrt")));
 }
 
 fn folder() -> PathBuf {
@@ -99,20 +112,21 @@ fn compiles(case: &str) {
     let file = folder().join(case).with_extension("rs");
     let source = fs::read_to_string(&file).unwrap();
     // As a module, since `pub(super)` means nothing at the root of a crate.
-    let root = format!("#[path = {file:?}] mod case;");
+    let root = format!("#[path = \"{}\"] mod case;", file.display());
     let mut features: Vec<&[&str]> = vec![&[]];
     if source.contains("feature = ") {
         features.extend([["cloud", "enterprise"].as_slice(), &["client", "v2"]]);
     }
     for features in features {
-        if let Err(said) = rustc(&root, case, features) {
+        if let Err(said) = rustc(&root, case, "lockrt", features) {
             panic!("{case} with features {features:?}:\n{said}");
         }
     }
 }
 
-/// Checks a crate; warnings are errors, but for those that the bare functions give too.
-fn rustc(root: &str, name: &str, features: &[&str]) -> Result<(), String> {
+/// Checks a crate that knows the runtime by the name of `lockrt`; warnings are errors, but for those that the bare
+/// functions give too.
+fn rustc(root: &str, name: &str, lockrt: &str, features: &[&str]) -> Result<(), String> {
     let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     command.args(["--edition=2024", "--crate-type=lib", "--emit=metadata", "--crate-name", name]);
     command.args(["-Dwarnings", "-Adead_code", "-Aunused_assignments", "-Aimproper_ctypes_definitions"]);
@@ -124,6 +138,7 @@ fn rustc(root: &str, name: &str, features: &[&str]) -> Result<(), String> {
     }
     for (name, file) in dependencies() {
         command.arg("-L").arg(format!("dependency={}", file.parent().unwrap().display()));
+        let name = if name == "lockrt" { lockrt } else { &name };
         command.arg("--extern").arg(format!("{name}={}", file.display()));
     }
     let mut child = command.arg("-").stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -168,10 +183,9 @@ fn direct_dependencies() -> Vec<String> {
 /// The file of a library that a case can use. The same crate may be there a second time, as what a procedural macro
 /// or a build script is made of: those are compiled without debug information.
 fn library(artifact: &Value) -> Option<PathBuf> {
-    let files = artifact["filenames"].as_array()?.iter().filter_map(Value::as_str);
     let is_macro = artifact["target"]["kind"] == serde_json::json!(["proc-macro"]);
     let for_build = artifact["profile"]["debuginfo"] == 0 || artifact["profile"]["debuginfo"].is_null();
-    let mut libraries =
-        files.filter(|file| if is_macro { !file.ends_with(".d") } else { file.ends_with(".rlib") });
-    libraries.next().filter(|_| is_macro || !for_build).map(PathBuf::from)
+    let files = artifact["filenames"].as_array()?.iter().filter_map(Value::as_str).map(PathBuf::from);
+    let suffix = |file: &PathBuf| file.extension().is_some_and(|suffix| is_macro || suffix == "rlib");
+    files.filter(suffix).find(|_| is_macro || !for_build)
 }

@@ -1,0 +1,8 @@
+use lockrt::distributed_lock;
+
+#[distributed_lock(key = "q:{SystemTime::now().elapsed()}", ttl_ms = 10)]
+async fn f() -> Result<(), lockrt::LockError> {
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use lockrt::distributed_lock;
+
+#[distributed_lock(key = "q:{a a}", ttl_ms = 10)]
+async fn f(a: u8) -> Result<(), lockrt::LockError> {
+    Ok(())
+}
+
+fn main() {}
