@@ -248,7 +248,7 @@ fn settled(locked: &LockedFn) -> TokenStream {
     let output = &locked.output.named;
     let at = at_output(locked);
     let never = locked.output.kind == Kind::Never;
-    let value = if never { hidden!(match value {}) } else { hidden!(value) };
+    let value = if never { quote_spanned!(at=> match value {}) } else { quote_spanned!(at=> value) };
     let refused = match (&locked.on_error, locked.output.kind, &locked.policy.contention) {
         (Some(answer), ..) => answered(locked, answer, &hidden!(refused)),
         (None, Kind::Hidden { .. }, _) => return quote_spanned!(at=> #private::Locked::from(settled)),
