@@ -171,10 +171,7 @@ fn lease(locked: &LockedFn) -> (TokenStream, TokenStream, TokenStream) {
 
 /// The user's body, untouched, behind what makes it behave as in a plain function.
 fn body(locked: &LockedFn, bind_lease: &TokenStream) -> Group {
-    // Braces of our own at the place of the user's: a body of one line is no "unnecessary braces".
-    let mut body = locked.function.body.clone();
-    let span = body.span();
-    body.set_span(Span::mixed_site().located_at(span));
+    let body = &locked.function.body;
     let output = &locked.output.named;
     // Captured values are dropped in the order of their capture: reversed, that is the order of a plain function.
     let captures = locked.captures.iter().rev().map(|Capture { cfgs, name }| {
@@ -194,9 +191,10 @@ fn body(locked: &LockedFn, bind_lease: &TokenStream) -> Group {
         }
         #(#captures)*
         #receiver
+        #[allow(unused_braces)]
         #body
     };
-    braces(span, tokens)
+    braces(body.span(), tokens)
 }
 
 /// The arms of a lock that was not granted.
@@ -250,7 +248,7 @@ fn settled(locked: &LockedFn) -> TokenStream {
     let output = &locked.output.named;
     let at = at_output(locked);
     let never = locked.output.kind == Kind::Never;
-    let value = if never { hidden!(match value {}) } else { hidden!(value) };
+    let value = if never { quote_spanned!(at=> match value {}) } else { quote_spanned!(at=> value) };
     let refused = match (&locked.on_error, locked.output.kind, &locked.policy.contention) {
         (Some(answer), ..) => answered(locked, answer, &hidden!(refused)),
         (None, Kind::Hidden { .. }, _) => return quote_spanned!(at=> #private::Locked::from(settled)),

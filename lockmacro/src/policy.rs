@@ -2,6 +2,7 @@
 
 use proc_macro2::Span;
 use quote::ToTokens;
+use syn::spanned::Spanned as _;
 use syn::{Error, Expr, ExprCall, ExprClosure, ExprPath, Lit, LitInt, Pat, Result};
 
 /// A number of milliseconds.
@@ -15,6 +16,13 @@ impl Millis {
         match self {
             Self::Constant(path) => Some(path),
             Self::Literal(..) => None,
+        }
+    }
+
+    pub(crate) fn span(&self) -> Span {
+        match self {
+            Self::Literal(_, span) => *span,
+            Self::Constant(path) => path.span(),
         }
     }
 }

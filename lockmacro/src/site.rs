@@ -23,11 +23,16 @@ pub(crate) fn site(locked: &LockedFn) -> TokenStream {
 
 fn policy(locked: &LockedFn) -> TokenStream {
     let private = private(locked);
-    let ttl = number(&locked.ttl);
-    let mut tokens = hidden!(#private::policy(#ttl));
+    // A call at the place of its constant: if that has a wrong type, it is underlined alone.
+    let call = |function: TokenStream, millis: &Millis| {
+        let at = Span::mixed_site().located_at(millis.span());
+        let (callee, number) = (placed(hidden!(#private::#function), millis.span()), number(millis));
+        quote_spanned!(at=> #callee(#number))
+    };
+    let mut tokens = call(hidden!(policy), &locked.ttl);
     let mut set = |method: TokenStream, millis: &Millis| {
-        let millis = number(millis);
-        tokens.extend(hidden!(.#method(#private::ms(#millis))));
+        let millis = call(hidden!(ms), millis);
+        tokens.extend(hidden!(.#method(#millis)));
     };
     if let Contention::Wait(timeout) = &locked.policy.contention {
         set(hidden!(wait), timeout);
