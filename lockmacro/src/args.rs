@@ -27,6 +27,10 @@ const ARGUMENTS: [(&str, &str); 9] = [
     ("crate", "`crate = ::lockrt`"),
 ];
 
+/// Most tokens of an attribute, and deepest nesting of their brackets.
+const LONGEST: usize = 400;
+const DEEPEST: usize = 32;
+
 /// Arguments that will exist; each with what to do until then.
 const LATER: [(&str, &str); 5] = [
     ("on_error", "leave it out and give the error type `impl From<LockError>`"),
@@ -63,6 +67,13 @@ impl Args {
             name: None,
             runtime: quote_spanned!(Span::mixed_site()=> ::lockrt),
         };
+        if is_oversized(tokens.clone()) {
+            mistakes.push(
+                Span::call_site(),
+                "this attribute is too long: move the expression in it into a function",
+            );
+            return args;
+        }
         let mut seen = Vec::new();
         let read_all = |input: ParseStream<'_>| -> Result<()> {
             while !input.is_empty() {
@@ -127,6 +138,22 @@ impl Args {
         }
         Ok(())
     }
+}
+
+/// Whether tokens are more than anybody writes by hand: the parser recurses, and must not run out of stack.
+pub(crate) fn is_oversized(tokens: TokenStream) -> bool {
+    fn count(tokens: TokenStream, depth: usize, total: &mut usize) -> bool {
+        depth < DEEPEST
+            && tokens.into_iter().all(|tree| {
+                *total += 1;
+                let inside = match tree {
+                    TokenTree::Group(group) => group.stream(),
+                    _ => return *total < LONGEST,
+                };
+                *total < LONGEST && count(inside, depth + 1, total)
+            })
+    }
+    !count(tokens, 0, &mut 0)
 }
 
 /// Steps over the comma; a missing one is a mistake of its own and ends nothing.

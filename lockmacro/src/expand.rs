@@ -87,11 +87,13 @@ fn number(millis: &Millis) -> TokenStream {
 fn check(locked: &LockedFn) -> TokenStream {
     let private = private(locked);
     let ttl = number(&locked.ttl);
-    let cap = locked.renew.as_ref().map(number);
-    let cap = cap.map_or_else(|| hidden!(#private::None), |max| hidden!(#private::Some(#max)));
-    let tokens = hidden!(const _: () = #private::check(#ttl, #cap););
-    let constant =
-        [Some(&locked.ttl), locked.renew.as_ref()].into_iter().flatten().find_map(Millis::constant);
+    let maybe = |time: Option<&Millis>| {
+        time.map(number).map_or_else(|| hidden!(#private::None), |time| hidden!(#private::Some(#time)))
+    };
+    let (cap, wait) = (maybe(locked.renew.as_ref()), maybe(locked.contention.timeout()));
+    let tokens = hidden!(const _: () = #private::check(#ttl, #cap, #wait););
+    let times = [Some(&locked.ttl), locked.renew.as_ref(), locked.contention.timeout()];
+    let constant = times.into_iter().flatten().find_map(Millis::constant);
     match constant {
         Some(path) => placed(tokens, path.span()),
         None => tokens,
@@ -149,28 +151,23 @@ fn key(locked: &LockedFn) -> TokenStream {
     hidden!(#allow let key = #private::key(#private::format_args!(#format #(, #parts)*));)
 }
 
+/// The call has the span of the key, and a plain argument its own: a wrong type is underlined at the argument.
 fn part(locked: &LockedFn, value: &Value) -> TokenStream {
-    let at = Span::mixed_site().located_at(locked.key.span);
+    let at = locked.key.span;
+    let hidden_at = Span::mixed_site().located_at(at);
+    let expr = &value.expr;
+    let (reference, expr) = match expr {
+        Expr::Path(path) => {
+            let own = path.path.segments.first().map_or(at, |first| first.ident.span());
+            (quote_spanned!(own=> &), quote!(#expr))
+        }
+        Expr::Field(_) | Expr::Call(_) | Expr::MethodCall(_) | Expr::Macro(_) | Expr::Index(_) => {
+            (quote_spanned!(hidden_at=> &), quote!(#expr))
+        }
+        _ => (quote_spanned!(hidden_at=> &), quote_spanned!(hidden_at=> (#expr))),
+    };
     let function = Ident::new(if value.display { "shown" } else { "part" }, at);
     let callee = placed(private(locked), at);
-    let expr = &value.expr;
-    let expr = match expr {
-        Expr::Path(_)
-        | Expr::Field(_)
-        | Expr::Call(_)
-        | Expr::MethodCall(_)
-        | Expr::Macro(_)
-        | Expr::Index(_) => quote!(#expr),
-        _ => quote_spanned!(at=> (#expr)),
-    };
-    // The argument's own span, so that a wrong type is underlined at the argument.
-    let and = match &value.expr {
-        Expr::Path(path) => {
-            path.path.segments.first().map_or(at, |first| Span::mixed_site().located_at(first.ident.span()))
-        }
-        _ => at,
-    };
-    let reference = quote_spanned!(and=> &);
     quote_spanned!(at=> #callee::#function(#reference #expr))
 }
 

@@ -13,6 +13,9 @@ use crate::text::Text;
 /// Encoded values never contain these, so one of them between two values tells where the first ends.
 const SEPARATORS: [char; 5] = [':', '/', '|', '#', ','];
 
+/// Longest template in bytes.
+const LONGEST: usize = 1_000;
+
 /// A checked template.
 pub(crate) struct KeyTemplate {
     pub(crate) segments: Vec<Segment>,
@@ -30,6 +33,15 @@ impl KeyTemplate {
     /// `None` if anything is wrong with it; every mistake is on record then.
     pub(crate) fn read(text: &Text, mistakes: &mut Mistakes) -> Option<Self> {
         let before = mistakes.len();
+        if text.value.len() > LONGEST {
+            mistakes.push(
+                text.span,
+                format!(
+                    "this key is longer than {LONGEST} bytes: move the expressions in it into a function"
+                ),
+            );
+            return None;
+        }
         let mut segments = Vec::new();
         let mut rest = text.value.as_str();
         while let Some(at) = rest.find(['{', '}']) {

@@ -58,7 +58,12 @@ impl LockedFn {
             key.resolve(&Scope { names: &names, receiver }, mistakes);
             check_twice(key, &function.attrs, mistakes);
         }
-        check_times(args.ttl.as_ref(), args.renew.as_ref(), &names, mistakes);
+        check_constants(
+            [args.ttl.as_ref(), args.renew.as_ref(), args.contention.timeout()],
+            &names,
+            mistakes,
+        );
+        check_times(args.ttl.as_ref(), args.renew.as_ref(), mistakes);
         if let Some(lease) = args.lease.as_ref().filter(|lease| names.contains(lease)) {
             let sentence =
                 format!("`lease = {lease}` would hide the argument `{lease}`: choose another name");
@@ -72,7 +77,10 @@ impl LockedFn {
         function.lift_inner_attributes();
         Some(Self {
             captures: function.captures(),
-            constants: can_check(&[args.ttl.as_ref(), args.renew.as_ref()], &function.sig),
+            constants: can_check(
+                &[args.ttl.as_ref(), args.renew.as_ref(), args.contention.timeout()],
+                &function.sig,
+            ),
             attrs: function.attrs,
             vis: function.vis,
             sig: function.sig,
@@ -91,16 +99,18 @@ impl LockedFn {
     }
 }
 
-/// The times against each other, as far as they are literals.
-fn check_times(ttl: Option<&Millis>, renew: Option<&Millis>, names: &[Ident], mistakes: &mut Mistakes) {
-    for millis in [ttl, renew].into_iter().flatten() {
-        if let Some(path) = millis.constant()
-            && path.path.get_ident().is_some_and(|word| names.contains(word))
-        {
-            let sentence = "a lease time is a constant, not an argument: write a number or a `const`";
+/// A policy is made at compile time, so no time in it may be an argument.
+fn check_constants(times: [Option<&Millis>; 3], names: &[Ident], mistakes: &mut Mistakes) {
+    for path in times.into_iter().flatten().filter_map(Millis::constant) {
+        if path.path.get_ident().is_some_and(|word| names.contains(word)) {
+            let sentence = "a time of a lock is a constant, not an argument: write a number or a `const`";
             mistakes.add(Error::new_spanned(path, sentence));
         }
     }
+}
+
+/// The times against each other, as far as they are literals.
+fn check_times(ttl: Option<&Millis>, renew: Option<&Millis>, mistakes: &mut Mistakes) {
     let (Some(Millis::Literal(ttl, at)), Some(renew)) = (ttl, renew) else {
         return;
     };

@@ -4,6 +4,8 @@ use proc_macro2::{Delimiter, Ident, Spacing, Span, TokenStream, TokenTree};
 use syn::ext::IdentExt as _;
 use syn::{Error, Expr, Result};
 
+use crate::args::is_oversized;
+
 /// Calls that answer differently each time.
 const FRESH: [&str; 18] = [
     "now",
@@ -41,6 +43,11 @@ impl Value {
     pub(crate) fn read(source: &str, tokens: TokenStream, span: Span) -> Result<Self> {
         let refuse = |sentence: String| Err(Error::new(span, sentence));
         let source = source.trim();
+        if is_oversized(tokens.clone()) {
+            return refuse(
+                "a placeholder of this key is too long: move the expression into a function".into(),
+            );
+        }
         let trees: Vec<TokenTree> = tokens.into_iter().collect();
         if contains(&trees, &|tree, _| is_punct(tree, '$')) {
             return refuse(format!(

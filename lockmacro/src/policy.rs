@@ -28,6 +28,15 @@ pub(crate) enum Contention {
     WaitForever,
 }
 
+impl Contention {
+    pub(crate) fn timeout(&self) -> Option<&Millis> {
+        match self {
+            Self::Wait(timeout) => Some(timeout),
+            _ => None,
+        }
+    }
+}
+
 /// The word of a value that is one, such as `fail`.
 fn word(value: &Expr) -> Option<String> {
     match value {

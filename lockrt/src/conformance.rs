@@ -4,11 +4,12 @@
 //! gets clients of your lock service by implementing [`Service`], then let
 //! [`conformance_tests!`](crate::conformance_tests) write one `#[tokio::test]` per case:
 //!
-//! ```ignore
-//! lockrt::conformance_tests!(MyServer::start().await);
+//! ```
+//! lockrt::conformance_tests!(lockrt::Memory::new());
+//! # fn main() {}
 //! ```
 //!
-//! The expression is evaluated for each case. Cases use keys of their own, so it may also name a
+//! The expression is evaluated for each case, and may `.await`. Cases use keys of their own, so it may also name a
 //! server that is shared. Give it real time and a real server: the suite checks what its clock does.
 //! What needs power over the server (restarts, broken connections, a raw look at its data) is yours
 //! to test.
@@ -66,7 +67,7 @@ impl Service for Memory {
 }
 
 /// Writes one `#[tokio::test]` per case of the [suite](crate::conformance) for the
-/// [`Service`](crate::conformance::Service) that the expression gives; it may `.await`.
+/// [`Service`] that the expression gives; it may `.await`.
 ///
 /// The crate it stands in needs tokio with the features `macros`, `rt` and `time`.
 #[macro_export]

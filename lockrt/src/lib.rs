@@ -55,7 +55,7 @@
 //! | `lockrt/Cargo.toml` | the feature and its optional dependency |
 //!
 //! A backend may import the files of layer 0 (`clock`, `key`, `token`, `policy`, `error`, `claim`,
-//! `backoff`) and `backend::contract`, and nothing else; `tests/tests/layers.rs` reads the imports.
+//! `backoff`, `masking`) and `backend::contract`, and nothing else; `tests/tests/layers.rs` reads the imports.
 //! Outside this repository, implement the trait and pass it to [`ManagerBuilder::build`]; the
 //! conformance suite is feature `conformance`.
 //!
@@ -81,6 +81,7 @@ mod keeper;
 mod key;
 mod lease;
 mod manager;
+mod masking;
 mod observe;
 mod policy;
 #[doc(hidden)]

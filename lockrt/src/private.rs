@@ -41,10 +41,13 @@ pub const fn policy(ttl_ms: u64) -> LockPolicy {
 /// # Panics
 ///
 /// In constant evaluation, so that the compiler shows the sentence.
-pub const fn check(ttl_ms: u64, renew_max_ms: Option<u64>) {
+pub const fn check(ttl_ms: u64, renew_max_ms: Option<u64>, wait_ms: Option<u64>) {
     assert!(ttl_ms >= 1, "`ttl_ms` must be at least 1");
     if let Some(max_ms) = renew_max_ms {
         assert!(max_ms >= ttl_ms, "`max_ms` of `renew` must not be below `ttl_ms`");
+    }
+    if let Some(wait_ms) = wait_ms {
+        assert!(wait_ms >= 1, "`timeout_ms` of `wait` must be at least 1; write `fail` for no wait");
     }
 }
 
@@ -99,8 +102,12 @@ pub fn part<T: KeyPart + ?Sized>(value: &T) -> Part<'_> {
     Part(value.key_part())
 }
 
+/// A `Display` that fails gives no text, and so an invalid key.
 pub fn shown<T: fmt::Display + ?Sized>(value: &T) -> Part<'_> {
-    Part(Cow::Owned(value.to_string()))
+    use fmt::Write as _;
+    let mut text = String::new();
+    let written = write!(text, "{value}");
+    Part(Cow::Owned(written.map_or_else(|_| String::new(), |()| text)))
 }
 
 /// A clone, so that the user's expression borrows nothing beyond its own statement.

@@ -13,7 +13,7 @@ impl Dice {
         Self(seed)
     }
 
-    /// The next number, spread over all 64 bits (SplitMix64).
+    /// The next number, spread over all 64 bits (`SplitMix64`).
     pub fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;

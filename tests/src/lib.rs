@@ -3,6 +3,7 @@
 // A harness that cannot go on fails the test that uses it.
 #![allow(clippy::missing_panics_doc, clippy::expect_used, clippy::unwrap_used)]
 
+mod calls;
 mod dice;
 #[cfg(doctest)]
 mod docs;
@@ -13,6 +14,7 @@ mod redis_server;
 mod setup;
 mod until;
 
+pub use calls::{granted, key, refused};
 pub use dice::Dice;
 pub use faulty::{Call, Fate, Faulty};
 pub use polled::{caught, polled};

@@ -98,16 +98,12 @@ impl RedisServer {
         client.get_multiplexed_async_connection_with_config(&config).await.expect("the server is up")
     }
 
-    /// How often each command has been called, by its name in lower case.
+    /// How often each command has been asked for, refused calls included, by its name in lower case.
     pub async fn commandstats(&self) -> HashMap<String, u64> {
         let mut raw = self.raw().await;
         let stats: String =
             redis::cmd("INFO").arg("commandstats").query_async(&mut raw).await.expect("INFO answers");
-        let calls = |line: &str| {
-            let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
-            Some((name.to_owned(), rest.split(',').next()?.parse().ok()?))
-        };
-        stats.lines().filter_map(calls).collect()
+        stats.lines().filter_map(asked).collect()
     }
 
     fn signal(&self, signal: Signal) {
@@ -167,6 +163,15 @@ fn spawn(port: u16, directory: &std::path::Path, options: &[String]) -> Child {
         }
         Err(error) => panic!("redis-server cannot be started: {error}"),
     }
+}
+
+/// Reads `cmdstat_get:calls=3,usec=7,..,rejected_calls=1,failed_calls=0`.
+fn asked(line: &str) -> Option<(String, u64)> {
+    let (name, fields) = line.strip_prefix("cmdstat_")?.split_once(':')?;
+    let count = |field: &str| {
+        fields.split(',').find_map(|f| f.strip_prefix(field)?.strip_prefix('=')?.parse::<u64>().ok())
+    };
+    Some((name.to_owned(), count("calls")? + count("rejected_calls").unwrap_or_default()))
 }
 
 fn free_port() -> u16 {

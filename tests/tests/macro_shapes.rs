@@ -463,6 +463,22 @@ async fn inner_items_and_attributes(_id: u8) -> Result<impl Display + use<>, Fau
     Ok(Name)
 }
 
+// Both values become trait objects only where the return type is known inside the body.
+#[distributed_lock(key = "coerced", ttl_ms = 5_000, on_contention = skip(Ok(Box::new('c'))))]
+async fn coerced(early: bool) -> Answer<Box<dyn Display + Send>> {
+    if early {
+        return Ok(Box::new(1));
+    }
+    Ok(Box::new("tail"))
+}
+
+#[tokio::test]
+async fn values_coerce_to_the_return_type() {
+    let _locks = lockrt::testing::memory();
+    assert_eq!(coerced(true).await.unwrap().to_string(), "1");
+    assert_eq!(coerced(false).await.unwrap().to_string(), "tail");
+}
+
 fn send<T: Send>(value: T) -> T {
     value
 }
@@ -482,4 +498,72 @@ async fn an_argument_is_dropped_while_the_lock_is_held() {
     asked(AsksOnDrop(&refused)).await.unwrap();
     assert_eq!(*refused.borrow(), Some(true));
     nested().await.unwrap();
+}
+
+mod facade {
+    pub(crate) use lockrt::*;
+}
+
+#[distributed_lock(key = "named", ttl_ms = 5_000, lease = held)]
+async fn unnamed() -> Answer<&'static str> {
+    Ok(held.name())
+}
+
+#[distributed_lock(key = "named", ttl_ms = 5_000, lease = held, name = concat!("orders.", stringify!(named)), crate = crate::facade)]
+async fn named() -> Answer<&'static str> {
+    Ok(held.name())
+}
+
+#[tokio::test]
+async fn a_lock_is_called_after_its_function_or_as_asked() {
+    let _locks = lockrt::testing::memory();
+    assert_eq!(unnamed().await.unwrap(), "macro_shapes::unnamed");
+    assert_eq!(named().await.unwrap(), "orders.named");
+}
+
+#[distributed_lock(key = "waits", ttl_ms = 5_000, on_contention = wait(timeout_ms = 1))]
+async fn waits_briefly() -> Answer<()> {
+    pause().await;
+    Ok(())
+}
+
+#[distributed_lock(key = "waits", ttl_ms = 5_000, on_contention = wait(forever))]
+async fn waits() -> Answer<()> {
+    pause().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_wait_ends_at_its_timeout_or_with_the_lock() {
+    let _locks = lockrt::testing::memory();
+    let (first, second) = two(waits_briefly(), waits_briefly()).await;
+    first.unwrap();
+    assert!(second.unwrap_err().is_contended());
+    let (first, second) = two(waits(), waits()).await;
+    first.and(second).unwrap();
+}
+
+#[distributed_lock(key = "k", ttl_ms = 5_000, on_contention = skip)]
+async fn optional() -> Option<u8> {
+    Some(1)
+}
+
+#[distributed_lock(key = "k", ttl_ms = 5_000, on_contention = skip(Ok(2)))]
+async fn replaced() -> Answer<u8> {
+    Ok(1)
+}
+
+#[distributed_lock(key = "{id}", ttl_ms = 5_000)]
+async fn of_id(id: &str) -> Answer<()> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn other_refusals_are_no_contention() {
+    assert_eq!(optional().await, None);
+    assert!(matches!(replaced().await, Err(Fault::Lock(LockError::NotInstalled))));
+    assert!(matches!(of_id("a").await, Err(Fault::Lock(LockError::NotInstalled))));
+    let _locks = lockrt::testing::memory();
+    assert_eq!(optional().await, Some(1));
+    assert!(matches!(of_id("").await, Err(Fault::Lock(LockError::InvalidKey { .. }))));
 }

@@ -24,6 +24,7 @@ fn a_time_is_a_positive_number_or_a_constant() {
         assert_argument(&format!("ttl_ms = {wrong}"), "whole number of milliseconds");
     }
     assert_argument("ttl_ms = id", "is a constant, not an argument");
+    assert_argument("ttl_ms = 10, on_contention = wait(timeout_ms = id)", "is a constant, not an argument");
     assert_argument("ttl_ms = 10, renew = auto(max_ms = 100)", "too short to be renewed");
     assert_argument("ttl_ms = 100, renew = auto(max_ms = 99)", "less than `ttl_ms`");
     assert_argument("ttl_ms = 100, renew = auto", "write the longest time");
@@ -114,4 +115,34 @@ fn what_is_no_async_function_gets_one_sentence() {
         r#"#[lockrt::distributed_lock(key = "q", ttl_ms = 5)] async fn f() {}"#,
         "already takes a lock with the same key",
     );
+}
+
+#[test]
+fn an_attribute_beyond_reason_is_refused_before_it_is_parsed() {
+    let attribute =
+        |value: String| format!(r#"key = "q:{{id}}", ttl_ms = 10, on_contention = skip({value})"#);
+    for value in
+        ["!".repeat(60_000) + "1", "(".repeat(60_000) + &")".repeat(60_000), "[".repeat(40) + &"]".repeat(40)]
+    {
+        assert_only(&mistakes(&attribute(value), ITEM), "this attribute is too long");
+    }
+    let key = |value: String| format!(r#"key = "q:{{{value}}}", ttl_ms = 10"#);
+    assert_only(&mistakes(&key("!".repeat(900) + "id"), ITEM), "is too long");
+    assert_only(&mistakes(&key("(".repeat(400) + "id" + &")".repeat(400)), ITEM), "is too long");
+    assert_only(&mistakes(&key("!".repeat(2_000) + "id"), ITEM), "longer than 1000 bytes");
+}
+
+#[test]
+fn the_longest_attribute_fits_the_stack_of_the_compiler() {
+    let all_levels = || {
+        for level in ["!", "&mut ", "|| ", "return ", "-"] {
+            let value = level.repeat(180) + "id";
+            let args = format!(r#"key = "q:{{id}}", ttl_ms = 10, on_contention = skip({value})"#);
+            let _ = mistakes(&args, ITEM);
+            let _ = mistakes(&format!(r#"key = "q:{{{value}}}", ttl_ms = 10"#), ITEM);
+        }
+    };
+    // 8 MiB is what rustc gives itself.
+    let compiler = std::thread::Builder::new().stack_size(8 << 20).spawn(all_levels);
+    assert!(compiler.is_ok_and(|thread| thread.join().is_ok()));
 }

@@ -11,7 +11,7 @@ mod failure;
 mod link;
 mod scripts;
 mod slots;
-pub(crate) mod url;
+mod url;
 mod wakeups;
 
 use std::fmt;
@@ -24,6 +24,7 @@ use crate::backoff::{Backoff, spread};
 use crate::claim::{Attempt, Capabilities, Claim, FenceStrength, Released, Renewed};
 use crate::clock::Clock;
 use crate::error::{BackendError, SetupError};
+use crate::masking::masked;
 use connection::Connection;
 use link::Link;
 use scripts::{LOCKS_PER_CALL, Script};
@@ -55,7 +56,7 @@ impl Redis {
     /// (`rediss://`) is not supported yet.
     pub fn from_url(url: &str) -> Result<Self, SetupError> {
         let link = Arc::new(Link::new(url::client(url)?, |_| {}));
-        Ok(Self { link, fence_prefix: "lockrt:".to_owned(), url: url::masked(url) })
+        Ok(Self { link, fence_prefix: "lockrt:".to_owned(), url: masked(url) })
     }
 
     /// Sets what stands before the names of the keys with the fencing tokens, `lockrt:` by default.

@@ -14,7 +14,7 @@ use crate::token::FencingToken;
 pub(super) const LONG: Duration = Duration::from_secs(60);
 
 /// A TTL whose end a test waits for; long enough for a few calls on a busy machine.
-pub(super) const SHORT: Duration = Duration::from_millis(400);
+pub(super) const SHORT: Duration = Duration::from_millis(800);
 
 /// How long anything may take that should take next to no time.
 pub(super) const SOON: Duration = Duration::from_secs(5);
@@ -101,8 +101,8 @@ pub(super) async fn expired(ttl: Duration) {
 
 /// The value of `future`, which must be ready soon.
 pub(super) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(SOON, future).await {
-        Ok(value) => value,
-        Err(_) => panic!("waited {SOON:?} in vain for {what}"),
-    }
+    let Ok(value) = tokio::time::timeout(SOON, future).await else {
+        panic!("waited {SOON:?} in vain for {what}");
+    };
+    value
 }

@@ -33,7 +33,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects, tells the server the scripts, and reads what [`Connection::check_memory`] needs.
+    /// Connects and tells the server the scripts. Gives also its `INFO memory`, if it may be asked.
     pub(super) async fn open(client: &Client) -> RedisResult<(Arc<Self>, Option<String>)> {
         let wakeups = Arc::new(Wakeups::default());
         let back = Arc::new(OnceCell::<Weak<Self>>::new());
@@ -211,5 +211,50 @@ impl Drop for Waiting<'_> {
                 self.connection.close();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: u64) -> Moment {
+        Moment::from_nanos(ms * 1_000_000)
+    }
+
+    fn heard(silence: &Silence, at: u64) -> u128 {
+        silence.so_far(ms(at)).as_millis()
+    }
+
+    #[test]
+    fn silence_adds_up_over_calls_that_are_given_up() {
+        let mut silence = Silence::new();
+        silence.starts(ms(0));
+        silence.abandoned(ms(300));
+        silence.starts(ms(1_000));
+        assert_eq!(heard(&silence, 1_200), 500);
+        silence.abandoned(ms(1_400));
+        assert_eq!(heard(&silence, 1_400), 700);
+    }
+
+    #[test]
+    fn silence_is_not_counted_while_nobody_waits() {
+        let mut silence = Silence::new();
+        silence.starts(ms(0));
+        silence.abandoned(ms(300));
+        assert_eq!(heard(&silence, 3_600_000), 300);
+    }
+
+    #[test]
+    fn one_answer_ends_the_silence_of_all_calls() {
+        let mut silence = Silence::new();
+        silence.starts(ms(0));
+        silence.starts(ms(100));
+        silence.answered(ms(900));
+        assert_eq!(heard(&silence, 900), 0);
+        // The other call has been silent since that answer only.
+        assert_eq!(heard(&silence, 1_500), 600);
+        silence.abandoned(ms(1_600));
+        assert_eq!(heard(&silence, 9_000), 700);
     }
 }

@@ -103,28 +103,29 @@ impl Link {
         let (sender, receiver) = watch::channel(None);
         let link = Arc::clone(self);
         runtime.spawn(async move {
-            let opened = link.open().await;
+            let (opened, memory) = link.open().await;
             sender.send_replace(Some(opened));
+            // Last, since nobody knows what the receiver of warnings does.
+            if let Some(warning) = memory.as_deref().and_then(may_evict) {
+                (link.warn)(&warning);
+            }
         });
         Ok(receiver)
     }
 
-    async fn open(&self) -> Opened {
+    /// Connects once. Gives also what the server says of its memory.
+    async fn open(&self) -> (Opened, Option<String>) {
         let opened = Connection::open(&self.client).await;
         let mut state = self.state();
         match opened {
             Ok((connection, memory)) => {
                 state.phase = Phase::Open(Arc::clone(&connection));
-                drop(state);
-                if let Some(warning) = memory.as_deref().and_then(may_evict) {
-                    (self.warn)(&warning);
-                }
-                Ok(connection)
+                (Ok(connection), memory)
             }
             Err(error) => {
                 let failure = failure::before_sending(&error);
                 state.fail(failure.clone());
-                Err(failure)
+                (Err(failure), None)
             }
         }
     }

@@ -1,0 +1,116 @@
+//! Fencing tokens on Redis: what they survive, and where the last one is kept.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::time::Duration;
+
+use lockrt::testing::claim;
+use lockrt::{Backend, Outcome, Redis, SetupError};
+use lockrt_tests::{RedisServer, granted, key, refused};
+use redis::AsyncCommands as _;
+use redis::aio::MultiplexedConnection;
+
+const TTL: Duration = Duration::from_secs(10);
+const HOUR_US: u64 = 3_600 * 1_000_000;
+
+async fn fence_keys(raw: &mut MultiplexedConnection) -> Vec<String> {
+    raw.keys("*:fence").await.unwrap()
+}
+
+#[tokio::test]
+async fn tokens_rise_over_a_server_restart_that_loses_all_data() {
+    let mut server = RedisServer::start();
+    let client = Redis::from_url(&server.url()).unwrap();
+    let mut last = 0;
+    for _ in 0..3 {
+        for _ in 0..5 {
+            let owner = claim(&key("orders"), TTL);
+            let token = granted(&client, &owner).await;
+            assert!(token > last, "{token} after {last}");
+            last = token;
+            client.release(&owner).await.unwrap();
+        }
+        server.restart();
+        let mut raw = server.raw().await;
+        let stored: u64 = redis::cmd("DBSIZE").query_async(&mut raw).await.unwrap();
+        assert_eq!(stored, 0);
+        // The next call may be the one that notices.
+        let _ = client.try_acquire(&claim(&key("probe"), TTL)).await;
+    }
+}
+
+#[tokio::test]
+async fn tokens_rise_when_the_servers_clock_was_an_hour_ahead_before() {
+    let server = RedisServer::start();
+    let client = Redis::from_url(&server.url()).unwrap();
+    let mut raw = server.raw().await;
+    let owner = claim(&key("orders"), TTL);
+    let now = granted(&client, &owner).await;
+    let [fence] = &fence_keys(&mut raw).await[..] else { panic!("one fence key") };
+    let ahead = now + HOUR_US;
+    let () = raw.set(fence, ahead).await.unwrap();
+    assert_eq!(granted(&client, &owner).await, ahead + 1);
+    client.release(&owner).await.unwrap();
+    assert_eq!(granted(&client, &claim(&key("orders"), TTL)).await, ahead + 2);
+}
+
+#[tokio::test]
+async fn tokens_are_the_servers_microseconds_when_nothing_later_is_stored() {
+    let server = RedisServer::start();
+    let client = Redis::from_url(&server.url()).unwrap();
+    let mut raw = server.raw().await;
+    let time = async |raw: &mut MultiplexedConnection| {
+        let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(raw).await.unwrap();
+        seconds * 1_000_000 + micros
+    };
+    for round in 0..50 {
+        let before = time(&mut raw).await;
+        let token = granted(&client, &claim(&key(&format!("orders:{round}")), TTL)).await;
+        assert!((before..=time(&mut raw).await).contains(&token), "{token} after {before}");
+    }
+}
+
+#[tokio::test]
+async fn the_last_token_is_sixteen_digits_without_an_expiry_in_one_key_per_slot() {
+    let server = RedisServer::start();
+    let client = Redis::from_url(&server.url()).unwrap();
+    let mut raw = server.raw().await;
+    let mut last = 0;
+    for _ in 0..3 {
+        let owner = claim(&key("foo"), TTL);
+        last = granted(&client, &owner).await;
+        client.release(&owner).await.unwrap();
+    }
+    // 12182 is the slot of `foo`, and 43681 the smallest number in it.
+    assert_eq!(fence_keys(&mut raw).await, ["lockrt:{43681}:fence"]);
+    let stored: String = raw.get("lockrt:{43681}:fence").await.unwrap();
+    assert_eq!(stored, last.to_string());
+    assert_eq!(stored.len(), 16);
+    let left: i64 = raw.pttl("lockrt:{43681}:fence").await.unwrap();
+    assert_eq!(left, -1);
+}
+
+#[tokio::test]
+async fn a_fence_key_that_holds_no_usable_number_refuses_before_anything_is_taken() {
+    let server = RedisServer::start();
+    let client = Redis::from_url(&server.url()).unwrap();
+    let mut raw = server.raw().await;
+    for bad in ["many", "9007199254740991", "-", "nan"] {
+        let () = raw.set("lockrt:{43681}:fence", bad).await.unwrap();
+        let error = refused(&client, &claim(&key("foo"), TTL)).await;
+        assert_eq!(error.outcome(), Outcome::NotApplied);
+        assert!(error.to_string().contains("fence key"), "{error}");
+        let locked: bool = raw.exists("foo").await.unwrap();
+        assert!(!locked, "taken beside {bad}");
+    }
+}
+
+#[tokio::test]
+async fn the_prefix_of_fence_keys_can_be_chosen_and_has_no_braces() {
+    let server = RedisServer::start();
+    let client = Redis::from_url(&server.url()).unwrap().fence_prefix("shop/").unwrap();
+    granted(&client, &claim(&key("foo"), TTL)).await;
+    assert_eq!(fence_keys(&mut server.raw().await).await, ["shop/{43681}:fence"]);
+    let refused = Redis::from_url(&server.url()).unwrap().fence_prefix("shop{1}").unwrap_err();
+    assert!(matches!(refused, SetupError::InvalidPrefix { .. }), "{refused}");
+}

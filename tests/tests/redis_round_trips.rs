@@ -1,0 +1,74 @@
+//! How many calls a lock costs on Redis.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use lockrt::testing::claim;
+use lockrt::{Backend, Claim, Redis, Renewed};
+use lockrt_tests::{RedisServer, granted, key};
+
+const TTL: Duration = Duration::from_secs(10);
+
+/// What commands have been called since `before`, those of the looks themselves left out.
+async fn calls_since(server: &RedisServer, before: &HashMap<String, u64>) -> HashMap<String, u64> {
+    let mut calls = server.commandstats().await;
+    calls.retain(|name, count| {
+        *count -= before.get(name).copied().unwrap_or_default();
+        *count > 0 && !["info", "hello", "client|setinfo"].contains(&name.as_str())
+    });
+    calls
+}
+
+async fn connected(server: &RedisServer) -> Redis {
+    let client = Redis::from_url(&server.url()).unwrap();
+    let owner = claim(&key("warm"), TTL);
+    granted(&client, &owner).await;
+    client.release(&owner).await.unwrap();
+    client
+}
+
+#[tokio::test]
+async fn an_uncontended_lock_is_one_call_to_acquire_and_one_to_release() {
+    let server = RedisServer::start();
+    let client = connected(&server).await;
+    let owner = claim(&key("orders"), TTL);
+
+    let before = server.commandstats().await;
+    granted(&client, &owner).await;
+    let calls = calls_since(&server, &before).await;
+    let expected = [("evalsha", 1), ("get", 2), ("set", 2), ("time", 1)];
+    assert_eq!(calls, expected.map(|(name, count)| (name.to_owned(), count)).into());
+
+    let before = server.commandstats().await;
+    client.release(&owner).await.unwrap();
+    let calls = calls_since(&server, &before).await;
+    let expected = [("evalsha", 1), ("get", 1), ("del", 1), ("publish", 1)];
+    assert_eq!(calls, expected.map(|(name, count)| (name.to_owned(), count)).into());
+}
+
+#[tokio::test]
+async fn a_refused_attempt_is_one_call() {
+    let server = RedisServer::start();
+    let client = connected(&server).await;
+    granted(&client, &claim(&key("orders"), TTL)).await;
+    let before = server.commandstats().await;
+    client.try_acquire(&claim(&key("orders"), TTL)).await.unwrap();
+    assert_eq!(calls_since(&server, &before).await["evalsha"], 1);
+}
+
+#[tokio::test]
+async fn two_thousand_leases_are_renewed_in_twenty_calls() {
+    let server = RedisServer::start();
+    let client = connected(&server).await;
+    let claims: Vec<Claim> = (0..2_000).map(|number| claim(&key(&format!("n:{number}")), TTL)).collect();
+    for claim in &claims {
+        granted(&client, claim).await;
+    }
+    let before = server.commandstats().await;
+    let answers = client.renew(&claims.iter().collect::<Vec<_>>()).await;
+    assert_eq!(answers.len(), claims.len());
+    assert!(answers.iter().all(|answer| matches!(answer, Renewed::Extended)));
+    assert_eq!(calls_since(&server, &before).await["evalsha"], 20);
+}

@@ -1,0 +1,54 @@
+//! Redis URLs: what is accepted, and that no password is ever shown.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::time::Duration;
+
+use lockrt::testing::claim;
+use lockrt::{Redis, SetupError};
+use lockrt_tests::{RedisServer, granted, key, refused};
+
+const TTL: Duration = Duration::from_secs(10);
+
+#[test]
+fn tls_is_refused_with_a_sentence() {
+    let refusal = Redis::from_url("rediss://:s3cret@host").unwrap_err();
+    assert!(matches!(refusal, SetupError::InvalidUrl { .. }));
+    assert!(refusal.to_string().contains("TLS is not supported yet"), "{refusal}");
+    assert!(!format!("{refusal} {refusal:?}").contains("s3cret"));
+}
+
+#[test]
+fn other_schemes_and_broken_urls_are_refused_without_their_password() {
+    for url in ["postgres://u:s3cret@h/db", "redis://u:s3cret@h:99999", "redis:u:s3cret@h", "u:s3cret@h"] {
+        let refusal = Redis::from_url(url).unwrap_err();
+        assert!(!format!("{refusal} {refusal:?}").contains("s3cret"), "{refusal:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_password_opens_the_server_and_is_never_shown() {
+    let server = RedisServer::start_with(&["--requirepass", "s3cret"]);
+    let url = |login: &str| format!("redis://{login}127.0.0.1:{}", server.port());
+    let client = Redis::from_url(&url(":s3cret@")).unwrap();
+    assert!(!format!("{client:?}").contains("s3cret"));
+    assert!(format!("{client:?}").contains(":***@127.0.0.1"));
+    granted(&client, &claim(&key("orders"), TTL)).await;
+    for wrong in ["", ":wr0ng@", "nobody:wr0ng@"] {
+        let error = refused(&Redis::from_url(&url(wrong)).unwrap(), &claim(&key("orders"), TTL)).await;
+        assert!(error.is_permanent(), "{error}");
+        assert!(error.to_string().contains("password"), "{error}");
+        assert!(!format!("{error} {error:?}").contains("wr0ng"));
+    }
+}
+
+#[tokio::test]
+async fn a_local_socket_works_like_a_port() {
+    let path = std::env::temp_dir().join(format!("lockrt-{}.sock", std::process::id()));
+    let path = path.to_str().unwrap();
+    let _server = RedisServer::start_with(&["--unixsocket", path]);
+    for scheme in ["unix", "redis+unix"] {
+        let client = Redis::from_url(&format!("{scheme}://{path}")).unwrap();
+        granted(&client, &claim(&key(scheme), TTL)).await;
+    }
+}
