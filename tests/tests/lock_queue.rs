@@ -55,7 +55,7 @@ async fn waiters_are_served_in_the_order_in_which_they_came(setup: &impl Setup) 
             releases
         )
     };
-    soon("all turns", all).await;
+    soon("all turns", Box::pin(all)).await;
     assert_eq!(served.into_inner(), [0, 1, 2, 3, 4, 5, 6, 7]);
 }
 
