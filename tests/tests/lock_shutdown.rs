@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a case that cannot go on has failed")]
 
+use std::cell::Cell;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -34,8 +35,10 @@ with_thread_keepers! {
 
 async fn a_shutdown_lets_bodies_end_and_the_next_owner_in<S: Setup>(setup: &S) {
     let (manager, next) = (setup.manager(), setup.manager());
+    let begun = Cell::new(false);
     let body = async {
         let ended = manager.run(&KEY, &POLICY, async |lease| {
+            begun.set(true);
             sleep(SOME).await;
             lease.check().unwrap();
             Instant::now()
@@ -43,14 +46,14 @@ async fn a_shutdown_lets_bodies_end_and_the_next_owner_in<S: Setup>(setup: &S) {
         ended.await.unwrap()
     };
     let shuts_down = async {
-        until("the body runs", async || setup.held().await == 1).await;
+        until("the body runs", async || begun.get()).await;
         let report = manager.shutdown(Duration::from_secs(30)).await;
         assert!(report.is_clean(), "{report}");
         assert_eq!(report.to_string(), "every lock was released");
         Instant::now()
     };
     let takes_over = async {
-        until("the body runs", async || setup.held().await == 1).await;
+        until("the body runs", async || begun.get()).await;
         let guard = next.acquire(&KEY, &POLICY.wait_forever()).await.unwrap();
         (guard, Instant::now())
     };
