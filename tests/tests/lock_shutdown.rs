@@ -65,9 +65,13 @@ async fn a_shutdown_lets_bodies_end_and_the_next_owner_in<S: Setup>(setup: &S) {
 
 async fn a_shutdown_takes_the_leases_of_bodies_that_go_on_too_long<S: Setup>(setup: &S) {
     let manager = setup.manager();
-    let body = manager.run(&KEY, &POLICY, async |_| std::future::pending::<()>().await);
+    let begun = Cell::new(false);
+    let body = manager.run(&KEY, &POLICY, async |_| {
+        begun.set(true);
+        std::future::pending::<()>().await;
+    });
     let shuts_down = async {
-        until("the body runs", async || setup.held().await == 1).await;
+        until("the body runs", async || begun.get()).await;
         let asked = Instant::now();
         let report = manager.shutdown(SOME).await;
         assert!(report.is_clean(), "{report}");
@@ -147,9 +151,13 @@ async fn a_shutdown_with_nothing_to_do_is_over_at_once<S: Setup>(setup: &S) {
 async fn a_shutdown_keeps_what_cancellation_keeps_and_says_so(setup: &impl Setup) {
     let manager = setup.manager();
     let policy = POLICY.on_cancel(OnCancel::Hold);
-    let body = manager.run(&KEY, &policy, async |_| std::future::pending::<()>().await);
+    let begun = Cell::new(false);
+    let body = manager.run(&KEY, &policy, async |_| {
+        begun.set(true);
+        std::future::pending::<()>().await;
+    });
     let shuts_down = async {
-        until("the body runs", async || setup.held().await == 1).await;
+        until("the body runs", async || begun.get()).await;
         manager.shutdown(SOME).await
     };
     let (ended, report) = tokio::join!(body, shuts_down);
