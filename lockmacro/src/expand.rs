@@ -87,9 +87,8 @@ fn number(millis: &Millis) -> TokenStream {
 fn check(locked: &LockedFn) -> TokenStream {
     let private = private(locked);
     let ttl = number(&locked.ttl);
-    let maybe = |time: Option<&Millis>| match time.map(number) {
-        Some(time) => hidden!(#private::Some(#time)),
-        None => hidden!(#private::None),
+    let maybe = |time: Option<&Millis>| {
+        time.map(number).map_or_else(|| hidden!(#private::None), |time| hidden!(#private::Some(#time)))
     };
     let (cap, wait) = (maybe(locked.renew.as_ref()), maybe(locked.contention.timeout()));
     let tokens = hidden!(const _: () = #private::check(#ttl, #cap, #wait););

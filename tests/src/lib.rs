@@ -7,12 +7,18 @@ mod calls;
 mod dice;
 #[cfg(doctest)]
 mod docs;
+mod faulty;
+mod polled;
 mod proxy;
 mod redis_server;
+mod setup;
 mod until;
 
 pub use calls::{granted, key, refused};
 pub use dice::Dice;
+pub use faulty::{Call, Fate, Faulty};
+pub use polled::{caught, polled};
 pub use proxy::{Fault, Proxy};
 pub use redis_server::RedisServer;
+pub use setup::{Paused, Setup, Threaded, Threads};
 pub use until::{soon, until};

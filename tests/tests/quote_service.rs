@@ -3,13 +3,13 @@
 #![allow(clippy::expect_used)] // a broken set-up ends the test, and says why
 
 use std::io::{BufRead, BufReader};
-use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lockrt_tests::RedisServer;
 use serde_json::Value;
 use ureq::Agent;
 
@@ -21,7 +21,7 @@ const TTL: Duration = Duration::from_secs(5);
 #[test]
 fn fifty_requests_at_two_instances_work_one_at_a_time() {
     let redis = RedisServer::start();
-    let instances = [Instance::start("a", redis.url(), 40), Instance::start("b", redis.url(), 40)];
+    let instances = [Instance::start("a", &redis.url(), 40), Instance::start("b", &redis.url(), 40)];
 
     let answers: Vec<Answer> = thread::scope(|scope| {
         let requests: Vec<_> = (0..50)
@@ -64,8 +64,8 @@ fn fifty_requests_at_two_instances_work_one_at_a_time() {
 #[test]
 fn a_killed_instance_lets_the_other_in_after_the_ttl() {
     let redis = RedisServer::start();
-    let mut doomed = Instance::start("doomed", redis.url(), 60_000);
-    let heir = Instance::start("heir", redis.url(), 10);
+    let mut doomed = Instance::start("doomed", &redis.url(), 60_000);
+    let heir = Instance::start("heir", &redis.url(), 10);
 
     let held = thread::scope(|scope| {
         scope.spawn(|| {
@@ -103,8 +103,8 @@ fn a_killed_instance_lets_the_other_in_after_the_ttl() {
 #[test]
 fn ctrl_c_ends_the_body_and_lets_the_other_in_at_once() {
     let redis = RedisServer::start();
-    let mut stopped = Instance::start("stopped", redis.url(), 700);
-    let next = Instance::start("next", redis.url(), 10);
+    let mut stopped = Instance::start("stopped", &redis.url(), 700);
+    let next = Instance::start("next", &redis.url(), 10);
 
     let (last, waiter) = thread::scope(|scope| {
         let last = scope.spawn(|| stopped.post("recalculate"));
@@ -128,7 +128,7 @@ fn ctrl_c_ends_the_body_and_lets_the_other_in_at_once() {
 #[test]
 fn a_paused_holder_is_refused_by_the_store() {
     let redis = RedisServer::start();
-    let instance = Instance::start("a", redis.url(), 10);
+    let instance = Instance::start("a", &redis.url(), 10);
     let (paused, next) = thread::scope(|scope| {
         let paused = scope.spawn(|| instance.post("pause"));
         instance.working();
@@ -179,6 +179,7 @@ impl Instance {
             .env("LOCK_URL", lock_url)
             .env("PORT", "0")
             .env("WORK_MS", work_ms.to_string())
+            .env("RUST_LOG", std::env::var("RUST_LOG").unwrap_or_else(|_| "error".into()))
             .env_remove("PEERS")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -293,40 +294,6 @@ impl Work {
             started_us: value["started_unix_us"].as_u64().expect("a start"),
             ended_us: value["ended_unix_us"].as_u64(),
         }
-    }
-}
-
-/// A Redis of one test, on a free port; killed when dropped.
-struct RedisServer {
-    url: String,
-    process: Child,
-}
-
-impl RedisServer {
-    fn start() -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = free.local_addr().expect("its address").port();
-        drop(free);
-        let process = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("redis-server cannot be started; install it (tests/run does)");
-        let server = Self { url: format!("redis://127.0.0.1:{port}"), process };
-        until("Redis answers", || TcpStream::connect(("127.0.0.1", port)).ok());
-        server
-    }
-
-    fn url(&self) -> &str {
-        &self.url
-    }
-}
-
-impl Drop for RedisServer {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

@@ -29,7 +29,7 @@ impl Instance {
                 .map(|peer| peer.trim().trim_end_matches('/').to_owned())
                 .filter(|peer| !peer.is_empty())
                 .collect(),
-            work_ms: parsed("WORK_MS")?.unwrap_or(1_000),
+            work_ms: parsed("WORK_MS")?.unwrap_or(900),
         })
     }
 

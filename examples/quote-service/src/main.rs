@@ -1,7 +1,7 @@
 //! A service with locked routes: `cargo run -p quote-service`, then open the address it prints.
 //!
 //! Reads `PORT` (3000; 0 takes any free one), `LOCK_URL` (unset: locks in memory, for one process), `INSTANCE` (a name for the answers),
-//! `PEERS` (other instances' addresses, by comma, for the page) and `WORK_MS` (how long a recalculation takes, 1000).
+//! `PEERS` (other instances' addresses, by comma, for the page) and `WORK_MS` (how long a recalculation takes, 900).
 
 mod answer;
 mod error;
@@ -11,7 +11,8 @@ mod routes;
 mod store;
 
 use std::error::Error;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,9 +32,20 @@ const BODIES_END_WITHIN: Duration = Duration::from_secs(10);
 const ANSWERS_LEAVE_WITHIN: Duration = Duration::from_secs(2);
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    match serve().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "quote-service: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve() -> Result<(), Box<dyn Error>> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    let colours = io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(io::stderr).init();
 
     let manager = LockManager::from_env_or_memory().await?;
     lockrt::install(manager.clone())?;

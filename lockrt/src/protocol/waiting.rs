@@ -31,6 +31,8 @@ pub(crate) struct Waiting {
     seed: u64,
     started: Moment,
     last_answer: Moment,
+    /// The first attempt since the last answer. A service that nobody asks is not silent.
+    unanswered_since: Option<Moment>,
     last_attempt: Moment,
     free_in: Option<Duration>,
     answers: u32,
@@ -78,6 +80,7 @@ impl Waiting {
             seed,
             started: now,
             last_answer: now,
+            unanswered_since: None,
             last_attempt: now,
             free_in: None,
             answers: 0,
@@ -99,8 +102,6 @@ impl Waiting {
 
     /// The first step, and the step after a turn in the gate.
     pub(crate) fn start(&mut self, now: Moment) -> Step {
-        // Time in the gate is nobody's silence.
-        self.last_answer = now;
         self.attempt(now)
     }
 
@@ -115,6 +116,7 @@ impl Waiting {
 
     fn attempt(&mut self, now: Moment) -> Step {
         self.last_attempt = now;
+        self.unanswered_since.get_or_insert(now);
         let mut within = attempt_timeout(self.ttl).min(self.silent_until().since(now));
         self.cut_short = false;
         if let Some(deadline) = self.deadline() {
@@ -125,13 +127,14 @@ impl Waiting {
         Step::Try { within }
     }
 
-    /// When silence since the last answer becomes an outage.
+    /// When silence becomes an outage.
     fn silent_until(&self) -> Moment {
-        self.last_answer + self.ttl.min(SILENCE)
+        self.unanswered_since.unwrap_or(self.last_attempt) + self.ttl.min(SILENCE)
     }
 
     fn held(&mut self, free_in: Option<Duration>, now: Moment) -> Step {
         self.last_answer = now;
+        self.unanswered_since = None;
         self.free_in = free_in;
         self.answers += 1;
         self.silence = Backoff::unanswered();
@@ -187,6 +190,7 @@ impl Waiting {
 
     fn stale(&mut self, now: Moment) -> Step {
         self.last_answer = now;
+        self.unanswered_since = None;
         if self.refreshed {
             return Step::Unavailable(BackendError::unknown(
                 "its answers take more than half the ttl; raise the ttl or bring the service nearer",
@@ -297,6 +301,16 @@ mod tests {
         acquire.step(Event::Paused { woken: false }, at(900));
         let endless = acquire.step(Event::Held { free_in: None }, at(900));
         assert!(matches!(endless, Step::Pause { until, .. } if until == at(1_100)));
+    }
+
+    #[test]
+    fn a_long_pause_takes_nothing_from_the_next_attempt() {
+        let mut acquire = waiting(Contention::WaitForever, 60_000);
+        acquire.start(at(0));
+        acquire.step(held(60_000), at(0));
+        let step = acquire.step(Event::Paused { woken: false }, at(40_000));
+        assert!(matches!(step, Step::Try { within } if within == ATTEMPT), "{step:?}");
+        assert!(matches!(acquire.step(silent(), at(41_000)), Step::Pause { listen: false, .. }));
     }
 
     #[test]

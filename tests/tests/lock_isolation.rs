@@ -1,0 +1,114 @@
+//! Locks that must never meet.
+
+#![allow(clippy::unwrap_used, reason = "a case that cannot go on has failed")]
+
+use std::collections::HashSet;
+use std::sync::{Barrier, LazyLock};
+use std::time::Duration;
+
+use lockrt::{LockKey, LockManager, LockPolicy, SetupError, testing};
+use lockrt_tests::{Threads, with_thread_keepers};
+use tokio::runtime::Builder;
+
+const POLICY: LockPolicy = LockPolicy::new(Duration::from_secs(60));
+
+static KEY: LazyLock<LockKey> = LazyLock::new(|| LockKey::new("orders:7").unwrap());
+
+with_thread_keepers! {
+    managers_with_different_prefixes_never_meet,
+    managers_with_the_same_prefix_meet,
+}
+
+const PREFIXES: [&str; 6] = ["a:", "ab:", "b:", "a.b:", "A:", "a/b:"];
+
+/// Keys that look like another prefix and another key, each in another way.
+fn keys() -> Vec<LockKey> {
+    let long = "x".repeat(300);
+    let texts = [
+        "c",
+        "b:c",
+        ":c",
+        "a:c",
+        "b::c",
+        "/b:c",
+        "%3Ac",
+        "%25h",
+        "{c}",
+        "a:{b}:c",
+        &long,
+        &format!("b:{long}"),
+    ];
+    texts.map(|text| LockKey::new(text).unwrap()).into()
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+fn managers_with_different_prefixes_never_meet(setup: &impl Threads) {
+    block_on(async {
+        let mut guards = Vec::new();
+        for prefix in PREFIXES {
+            let manager = setup.build(LockManager::builder().prefix(prefix));
+            for key in keys() {
+                let guard = manager.try_acquire(&key, &POLICY).await;
+                guards.push(guard.unwrap_or_else(|met| panic!("{prefix} {}: {met}", key.as_str())));
+            }
+        }
+        assert_eq!(setup.held().await, PREFIXES.len() * keys().len());
+    });
+}
+
+fn managers_with_the_same_prefix_meet(setup: &impl Threads) {
+    block_on(async {
+        for prefix in PREFIXES.into_iter().chain([""]) {
+            let [first, second] = [(); 2].map(|()| setup.build(LockManager::builder().prefix(prefix)));
+            for key in keys() {
+                let guard = first.try_acquire(&key, &POLICY).await.unwrap();
+                let refusal = second.try_acquire(&key, &POLICY).await.unwrap_err();
+                assert!(refusal.is_contended(), "{prefix} {}: {refusal:?}", key.as_str());
+                guard.release().await;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_prefix_that_could_begin_another_one_is_refused() {
+    for prefix in ["a", ":", "a:b:", "a:b", "{a}:", "a%:", "a b:", "\u{e9}:", "a\n:"] {
+        let refused = LockManager::builder().prefix(prefix).build(lockrt::Memory::new());
+        assert!(matches!(refused, Err(SetupError::InvalidPrefix { .. })), "{prefix:?}: {refused:?}");
+    }
+}
+
+#[test]
+fn parallel_tests_with_locks_of_their_own_never_meet() {
+    // All hold the same key of the same prefix at the same time, or the barrier never opens.
+    let barrier = Barrier::new(4);
+    let test = || {
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let locks = testing::memory();
+            let guard = locks.try_acquire(&KEY, &POLICY).await.unwrap();
+            barrier.wait();
+            assert!(locks.try_acquire(&KEY, &POLICY).await.unwrap_err().is_contended());
+            barrier.wait();
+            guard.lease().fencing().unwrap()
+        })
+    };
+    let fences: HashSet<_> = std::thread::scope(|scope| {
+        let tests = [(); 4].map(|()| scope.spawn(test));
+        tests.map(|test| test.join().unwrap()).into()
+    });
+    assert!(!fences.is_empty());
+}
+
+#[test]
+fn locks_of_a_test_without_a_runtime_work_on_any_runtime() {
+    let locks = testing::memory();
+    for _ in 0..2 {
+        let guard = block_on(locks.try_acquire(&KEY, &POLICY)).unwrap();
+        assert!(block_on(locks.try_acquire(&KEY, &POLICY)).unwrap_err().is_contended());
+        block_on(guard.release());
+    }
+}
