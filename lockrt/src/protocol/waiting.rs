@@ -343,6 +343,14 @@ mod tests {
     }
 
     #[test]
+    fn a_holder_whose_end_is_beyond_counting_is_waited_for() {
+        let mut acquire = waiting(Contention::WaitForever, 900);
+        acquire.start(at(0));
+        let step = acquire.step(Event::Held { free_in: Some(Duration::MAX) }, at(2));
+        assert!(matches!(step, Step::Pause { until, .. } if until <= at(2 + 750)), "{step:?}");
+    }
+
+    #[test]
     fn vain_wake_ups_slow_down_and_never_spin() {
         let mut acquire = waiting(Contention::WaitForever, 900);
         acquire.start(at(0));
