@@ -153,7 +153,7 @@ impl Waiting {
     fn pause(&mut self, now: Moment) -> Step {
         let poll = spread(self.ttl * 2 / 3, self.seed.wrapping_add(self.answers.into()));
         // One millisecond more, so that the lease has ended when the attempt arrives.
-        let end = self.free_in.map_or(UNKNOWN_END, |left| left + Duration::from_millis(1));
+        let end = self.free_in.map_or(UNKNOWN_END, |left| left.saturating_add(Duration::from_millis(1)));
         self.until(now + poll.min(end), true, now)
     }
 
