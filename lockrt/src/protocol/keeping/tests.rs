@@ -265,7 +265,7 @@ fn a_shutdown_waits_for_bodies_then_takes_their_leases_and_says_what_is_left() {
     let (mut keeping, word) = held(terms());
     assert!(keeping.step(Event::Close { until: at(100) }, at(50)).is_empty());
     let refused = try_one(&mut keeping, 2, terms(), 60);
-    assert!(matches!(refused.as_slice(), [Action::Tell(2, Told::ShuttingDown)]));
+    assert!(matches!(refused.as_slice(), [Action::Tell(2, Told::ShuttingDown), Action::Forget(2)]));
     assert_eq!(keeping.next_due(), Some(at(100)));
     assert!(matches!(
         tick(&mut keeping, 100).as_slice(),
