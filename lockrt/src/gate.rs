@@ -97,8 +97,9 @@ impl Gate {
         Entered::Place(Place { gate: self.clone(), key: key.clone(), ticket })
     }
 
-    /// Offers the turn to the next in line, or closes the line.
-    fn pass(&self, lines: &mut HashMap<LockKey, Line>, key: &LockKey) {
+    /// Offers the turn to the next in line, or closes the line. Takes the lines, since whoever is
+    /// called runs code of others, which may come back here: they are unlocked by then.
+    fn pass(&self, mut lines: MutexGuard<'_, HashMap<LockKey, Line>>, key: &LockKey) {
         let Some(line) = lines.get_mut(key) else { return };
         line.offered = None;
         let Some(next) = line.waiting.pop_front() else {
@@ -106,14 +107,15 @@ impl Gate {
             return;
         };
         line.offered = Some(Offer { to: Arc::clone(&next), stale: false });
+        drop(lines);
         let (gate, ticket, key) = (Arc::downgrade(&self.0), Arc::downgrade(&next), key.clone());
-        next.called.notify_one();
         let lapses = self.0.keeper.clock().now() + OFFER;
         self.0.keeper.call_at(lapses, move || {
             if let (Some(gate), Some(ticket)) = (gate.upgrade(), ticket.upgrade()) {
                 Self(gate).lapse(&key, &ticket);
             }
         });
+        next.called.notify_one();
     }
 
     /// Takes back an offer that was not taken in time, if somebody else waits for it.
@@ -129,7 +131,7 @@ impl Gate {
             return;
         }
         line.waiting.push_back(Arc::clone(ticket));
-        self.pass(&mut lines, key);
+        self.pass(lines, key);
     }
 
     fn lines(&self) -> MutexGuard<'_, HashMap<LockKey, Line>> {
@@ -176,13 +178,13 @@ impl Drop for Place {
         let Some(line) = lines.get_mut(&self.key) else { return };
         line.waiting.retain(|ticket| !Arc::ptr_eq(ticket, &self.ticket));
         if line.offered.as_ref().is_some_and(|offer| Arc::ptr_eq(&offer.to, &self.ticket)) {
-            self.gate.pass(&mut lines, &self.key);
+            self.gate.pass(lines, &self.key);
         }
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.gate.pass(&mut self.gate.lines(), &self.key);
+        self.gate.pass(self.gate.lines(), &self.key);
     }
 }
