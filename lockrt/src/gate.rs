@@ -110,19 +110,22 @@ impl Gate {
         Entered::Turn(Turn { gate: self.clone(), key: key.clone(), ticket })
     }
 
-    /// Offers the turn to the next in line, or closes the line.
-    fn pass(&self, lines: &mut HashMap<LockKey, Line>, key: &LockKey) {
+    /// Offers the turn to the next in line, or closes the line. Takes the lines, since whoever is
+    /// called runs code of others, which may come back here: they are unlocked by then.
+    fn pass(&self, mut lines: MutexGuard<'_, HashMap<LockKey, Line>>, key: &LockKey) {
         let Some(line) = lines.get_mut(key) else { return };
         let Some(next) = line.waiting.pop_front() else {
             lines.remove(key);
             return;
         };
         line.first = First { ticket: Arc::clone(&next), taken: false, stale: false };
-        next.called.notify_one();
+        drop(lines);
+        // Before the call: it counts the polls that come after.
         self.watch(key, &next);
+        next.called.notify_one();
     }
 
-    /// Looks in a while whether the owner of `ticket`, which has just been woken, was polled.
+    /// Looks in a while whether the owner of `ticket`, which is about to be woken, was polled.
     fn watch(&self, key: &LockKey, ticket: &Arc<Ticket>) {
         let (gate, key, polls) = (Arc::downgrade(&self.0), key.clone(), ticket.polls.load(Ordering::Acquire));
         let ticket = Arc::downgrade(ticket);
@@ -146,7 +149,7 @@ impl Gate {
         if !line.first.taken {
             line.waiting.push_back(Arc::clone(ticket));
         }
-        self.pass(&mut lines, key);
+        self.pass(lines, key);
     }
 
     fn lines(&self) -> MutexGuard<'_, HashMap<LockKey, Line>> {
@@ -195,7 +198,7 @@ impl Drop for Place {
         let Some(line) = lines.get_mut(&self.key) else { return };
         line.waiting.retain(|ticket| !Arc::ptr_eq(ticket, &self.ticket));
         if line.first.is(&self.ticket) && !line.first.taken {
-            self.gate.pass(&mut lines, &self.key);
+            self.gate.pass(lines, &self.key);
         }
     }
 }
@@ -235,10 +238,10 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut lines = self.gate.lines();
+        let lines = self.gate.lines();
         // It may have lapsed.
         if lines.get(&self.key).is_some_and(|line| line.first.is(&self.ticket)) {
-            self.gate.pass(&mut lines, &self.key);
+            self.gate.pass(lines, &self.key);
         }
     }
 }

@@ -6,6 +6,7 @@
 //! thing of a runtime is released all the same. In tests it may be a task on tokio's clock.
 
 mod driver;
+mod foreign;
 
 use std::fmt;
 use std::future::Future;

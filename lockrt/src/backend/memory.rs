@@ -139,7 +139,10 @@ impl Backend for Memory {
             _ => return Ok(Released::NotHeld),
         }
         locks.held.remove(claim.key());
-        if let Some(listeners) = locks.listeners.get(claim.key()) {
+        let listeners = locks.listeners.get(claim.key()).cloned();
+        // Whoever is woken runs code of others, which may come back here.
+        drop(locks);
+        if let Some(listeners) = listeners {
             listeners.notify_waiters();
         }
         Ok(Released::Freed)
