@@ -34,6 +34,8 @@ struct Inner {
     ids: AtomicU64,
     clock: Clock,
     capabilities: Capabilities,
+    /// Whose thread it is; a forked child has none of its parent's threads.
+    process: u32,
 }
 
 /// What a keeper is asked to do.
@@ -103,7 +105,8 @@ impl Keeper {
     fn new(backend: Arc<dyn DynBackend>, clock: Clock) -> (Self, Driver) {
         let (orders, received) = mpsc::unbounded_channel();
         let capabilities = *backend.capabilities();
-        let inner = Inner { orders, ids: AtomicU64::new(1), clock, capabilities };
+        let process = std::process::id();
+        let inner = Inner { orders, ids: AtomicU64::new(1), clock, capabilities, process };
         (Self(Arc::new(inner)), Driver::new(backend, clock, received))
     }
 
@@ -144,7 +147,16 @@ impl Keeper {
         self.ask(|answer| Order::Close { within, answer }).await.unwrap_or_default()
     }
 
+    /// Whether this process was forked from the one that made the keeper.
+    pub(crate) fn is_of_another_process(&self) -> bool {
+        self.0.process != std::process::id()
+    }
+
     fn order(&self, order: Order) {
+        if self.is_of_another_process() {
+            // Nobody would ever carry it out; whoever asks is told by the loss of its answer.
+            return;
+        }
         // A keeper that has ended has nothing left to release, and nobody to tell.
         let _ = self.0.orders.send(order);
     }
@@ -227,5 +239,25 @@ impl Home for Place {
 impl Keeper {
     fn give_back(&self, id: Id, parting: Parting) -> oneshot::Receiver<Released> {
         self.ask(|answer| Order::Release { id, parting, answer })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::memory::Memory;
+    use crate::key::LockKey;
+    use crate::testing;
+
+    #[tokio::test]
+    async fn a_child_that_was_forked_has_no_keeper() {
+        let (keeper, _driver) = Keeper::new(Arc::new(Memory::new()), Clock::system());
+        let Ok(mut inner) = Arc::try_unwrap(keeper.0) else { panic!("it has one handle") };
+        inner.process += 1;
+        let child = Keeper(Arc::new(inner));
+        let claim = testing::claim(&LockKey::new("k").unwrap(), Duration::from_secs(1));
+        assert!(child.probe(claim, Duration::from_secs(1)).await.is_err());
+        assert!(child.close(Duration::from_secs(1)).await.unreleased.is_empty());
+        assert!(child.is_of_another_process());
     }
 }
