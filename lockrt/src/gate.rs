@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -64,8 +64,7 @@ impl Gate {
             Entered::Place(place) => place,
         };
         if let Some(deadline) = deadline {
-            let ticket = Arc::downgrade(&place.ticket);
-            self.0.keeper.call_at(deadline, move || call(&ticket));
+            self.0.keeper.call_at(deadline, &place.ticket, |ticket| ticket.called.notify_one());
         }
         loop {
             place.ticket.called.notified().await;
@@ -108,11 +107,11 @@ impl Gate {
         };
         line.offered = Some(Offer { to: Arc::clone(&next), stale: false });
         drop(lines);
-        let (gate, ticket, key) = (Arc::downgrade(&self.0), Arc::downgrade(&next), key.clone());
+        let (gate, key) = (Arc::downgrade(&self.0), key.clone());
         let lapses = self.0.keeper.clock().now() + OFFER;
-        self.0.keeper.call_at(lapses, move || {
-            if let (Some(gate), Some(ticket)) = (gate.upgrade(), ticket.upgrade()) {
-                Self(gate).lapse(&key, &ticket);
+        self.0.keeper.call_at(lapses, &next, move |ticket| {
+            if let Some(gate) = gate.upgrade() {
+                Self(gate).lapse(&key, ticket);
             }
         });
         next.called.notify_one();
@@ -142,12 +141,6 @@ impl Gate {
 impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gate").field("lines", &self.lines().len()).finish()
-    }
-}
-
-fn call(ticket: &Weak<Ticket>) {
-    if let Some(ticket) = ticket.upgrade() {
-        ticket.called.notify_one();
     }
 }
 

@@ -7,11 +7,13 @@
 
 mod driver;
 mod foreign;
+mod timers;
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -43,9 +45,16 @@ pub(super) enum Order {
     Try { id: Id, claim: Claim, terms: Terms, within: Duration, answer: oneshot::Sender<Answer> },
     Pause { id: Id, until: Moment, listen: bool, answer: oneshot::Sender<Woken> },
     Release { id: Id, parting: Parting, answer: oneshot::Sender<Released> },
-    At { at: Moment, call: Box<dyn FnOnce() + Send> },
+    At { at: Moment, timer: Timer },
     Probe { claim: Claim, within: Duration, answer: oneshot::Sender<Result<(), BackendError>> },
     Close { within: Duration, answer: oneshot::Sender<Remains> },
+}
+
+/// A call to be made later.
+pub(super) struct Timer {
+    /// For whom; once that is gone nobody needs the call.
+    of: Weak<dyn Any + Send + Sync>,
+    call: Box<dyn FnOnce() + Send>,
 }
 
 /// The answer to an attempt; a grant comes with the signal of its loss.
@@ -124,9 +133,21 @@ impl Keeper {
         Seat { keeper: self.clone(), id, claim, terms, tried: false, taken: false }
     }
 
-    /// Runs `call` at `at`, on the keeper. It must be short.
-    pub(crate) fn call_at(&self, at: Moment, call: impl FnOnce() + Send + 'static) {
-        self.order(Order::At { at, call: Box::new(call) });
+    /// Runs `call` at `at`, on the keeper, if somebody still has `whom` by then. It must be short.
+    pub(crate) fn call_at<T: Send + Sync + 'static>(
+        &self,
+        at: Moment,
+        whom: &Arc<T>,
+        call: impl FnOnce(&Arc<T>) + Send + 'static,
+    ) {
+        let whom = Arc::downgrade(whom);
+        let of: Weak<dyn Any + Send + Sync> = Weak::<T>::clone(&whom);
+        let call = move || {
+            if let Some(whom) = whom.upgrade() {
+                call(&whom);
+            }
+        };
+        self.order(Order::At { at, timer: Timer { of, call: Box::new(call) } });
     }
 
     /// Asks the lock service for a sign of life.
