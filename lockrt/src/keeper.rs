@@ -268,7 +268,7 @@ mod tests {
     use super::*;
     use crate::backend::memory::Memory;
     use crate::key::LockKey;
-    use crate::testing;
+    use crate::token::{OwnerLabel, OwnerToken, ProcessRandom};
 
     #[tokio::test]
     async fn a_child_that_was_forked_has_no_keeper() {
@@ -276,7 +276,8 @@ mod tests {
         let Ok(mut inner) = Arc::try_unwrap(keeper.0) else { panic!("it has one handle") };
         inner.process += 1;
         let child = Keeper(Arc::new(inner));
-        let claim = testing::claim(&LockKey::new("k").unwrap(), Duration::from_secs(1));
+        let owner = OwnerToken::fresh(&OwnerLabel::new("test"), ProcessRandom::get().unwrap());
+        let claim = Claim::new(LockKey::new("k").unwrap(), owner, Duration::from_secs(1), false);
         assert!(child.probe(claim, Duration::from_secs(1)).await.is_err());
         assert!(child.close(Duration::from_secs(1)).await.unreleased.is_empty());
         assert!(child.is_of_another_process());

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use lockrt::{LockError, LockKey, LockPolicy, OnCancel, Released};
-use lockrt_tests::{Setup, caught, on_each_backend, polled, until, with_thread_keepers};
+use lockrt_tests::{Setup, caught, on_each_backend, polled, settled, until, with_thread_keepers};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
@@ -136,9 +136,7 @@ async fn dropped_at_any_await(setup: &impl Setup, policy: &LockPolicy, after: im
                 }
                 return polls;
             }
-            // A shutdown is over when the keeper has nothing left to do.
-            let report = manager.shutdown(Duration::from_secs(2)).await;
-            assert!(report.is_clean(), "dropped after {polls} polls: {report}");
+            settled(manager, &format!("dropped after {polls} polls")).await;
             after(running).await;
         }
     }

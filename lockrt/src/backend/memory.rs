@@ -195,14 +195,17 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::testing::claim;
+    use crate::token::{OwnerLabel, ProcessRandom};
+
+    fn claim(number: u32) -> Claim {
+        let owner = OwnerToken::fresh(&OwnerLabel::new("test"), ProcessRandom::get().unwrap());
+        Claim::new(LockKey::new(format!("k{number}")).unwrap(), owner, Duration::from_secs(1), true)
+    }
 
     #[test]
     fn listeners_that_leave_together_leave_no_entry() {
         let memory = Memory::new();
-        let claims: Vec<_> = (0..500)
-            .map(|n| claim(&LockKey::new(format!("k{n}")).unwrap(), Duration::from_secs(1)))
-            .collect();
+        let claims: Vec<_> = (0..500).map(claim).collect();
         let step = AtomicUsize::new(0);
         let meet = |count: usize| {
             step.fetch_add(1, Ordering::SeqCst);
