@@ -99,6 +99,9 @@ impl Acquirer {
     fn check(&self, key: &LockKey, policy: &LockPolicy) -> Result<(), LockError> {
         let name = policy.name();
         let capabilities = self.keeper.capabilities();
+        if self.keeper.is_of_another_process() {
+            return Err(LockError::ShuttingDown);
+        }
         if is_polled_under(self.manager, key) {
             return Err(LockError::Reentrant { name, key: key.clone() });
         }

@@ -71,8 +71,7 @@ impl Gate {
             Entered::Place(place) => place,
         };
         if let Some(deadline) = deadline {
-            let ticket = Arc::downgrade(&place.ticket);
-            self.0.keeper.call_at(deadline, move || call(&ticket));
+            self.0.keeper.call_at(deadline, &place.ticket, |ticket| ticket.called.notify_one());
         }
         loop {
             place.ticket.called.notified().await;
@@ -128,12 +127,11 @@ impl Gate {
     /// Looks in a while whether the owner of `ticket`, which is about to be woken, was polled.
     fn watch(&self, key: &LockKey, ticket: &Arc<Ticket>) {
         let (gate, key, polls) = (Arc::downgrade(&self.0), key.clone(), ticket.polls.load(Ordering::Acquire));
-        let ticket = Arc::downgrade(ticket);
-        self.0.keeper.call_at(self.0.keeper.clock().now() + OFFER, move || {
-            if let (Some(gate), Some(ticket)) = (gate.upgrade(), ticket.upgrade())
+        self.0.keeper.call_at(self.0.keeper.clock().now() + OFFER, ticket, move |ticket| {
+            if let Some(gate) = gate.upgrade()
                 && ticket.polls.load(Ordering::Acquire) == polls
             {
-                Self(gate).lapse(&key, &ticket);
+                Self(gate).lapse(&key, ticket);
             }
         });
     }
@@ -160,12 +158,6 @@ impl Gate {
 impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gate").field("lines", &self.lines().len()).finish()
-    }
-}
-
-fn call(ticket: &Weak<Ticket>) {
-    if let Some(ticket) = ticket.upgrade() {
-        ticket.called.notify_one();
     }
 }
 

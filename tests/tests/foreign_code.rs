@@ -4,13 +4,14 @@
 
 use std::future::ready;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
 use lockrt::{
-    Attempt, Backend, BackendError, Capabilities, Claim, LockError, LockManager, LockPolicy, Memory,
+    Attempt, Backend, BackendError, Capabilities, Claim, LockError, LockManager, LockPolicy, Memory, OnLost,
     Released, Renewed,
 };
 use lockrt_tests::{key, soon};
@@ -168,4 +169,51 @@ async fn a_backend_that_panics_is_one_that_does_not_answer() {
     // By then the lease has ended by itself.
     tokio::time::sleep(policy.ttl() * 2).await;
     assert!(soon("the shutdown", locks.shutdown(Duration::from_millis(1))).await.is_clean());
+}
+
+/// Takes a lock of its own for every event it is told.
+struct Locks {
+    manager: LockManager,
+    ended: Arc<AtomicUsize>,
+}
+
+impl tracing::Subscriber for Locks {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::WARN
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+
+    fn event(&self, _: &tracing::Event<'_>) {
+        let name = key("events");
+        let mut run = Box::pin(self.manager.run(&name, &POLICY, async |_| ()));
+        while run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            thread::yield_now();
+        }
+        self.ended.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn a_subscriber_may_take_a_lock_while_the_loss_of_another_is_told() {
+    let (ended, events) = (Arc::<AtomicUsize>::default(), manager());
+    let _told = tracing::subscriber::set_default(Locks { manager: events, ended: Arc::clone(&ended) });
+    // Its keeper is a task of this thread, so the body sees the end of its lease before it does.
+    let locks = lockrt::testing::manager(Memory::new());
+    let policy = LockPolicy::new(Duration::from_millis(50)).on_lost(OnLost::Report);
+    let name = key("k");
+    let again = locks.run(&name, &policy, async |_| {
+        thread::sleep(policy.ttl());
+        locks.try_acquire(&name, &policy).await.is_ok()
+    });
+    assert!(soon("the body", again).await.unwrap(), "the lease has ended, so this is another one");
+    // The loss, the end of the body after it, and the release that found nothing.
+    assert_eq!(ended.load(Ordering::Relaxed), 3);
 }

@@ -1,6 +1,6 @@
 //! The loop that carries out the keeper's decisions.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use crate::claim::{Attempt, Claim, Released, Renewed};
 use crate::clock::{Clock, Moment};
 use crate::error::{BackendError, LossReason};
 use crate::keeper::foreign::{bounded, caught, tell, waking};
+use crate::keeper::timers::Timers;
 use crate::keeper::{Answer, Order, Woken};
 use crate::key::LockKey;
 use crate::observe;
@@ -28,8 +29,7 @@ pub(super) struct Driver {
     machine: Keeping,
     seats: HashMap<Id, Seat>,
     calls: JoinSet<Done>,
-    timers: BTreeMap<(Moment, u64), Box<dyn FnOnce() + Send>>,
-    timers_set: u64,
+    timers: Timers,
     closing: Vec<oneshot::Sender<Remains>>,
 }
 
@@ -85,8 +85,7 @@ impl Driver {
             machine: Keeping::default(),
             seats: HashMap::new(),
             calls: JoinSet::new(),
-            timers: BTreeMap::new(),
-            timers_set: 0,
+            timers: Timers::default(),
             closing: Vec::new(),
         }
     }
@@ -105,7 +104,7 @@ impl Driver {
     }
 
     async fn next(&mut self, open: bool) -> Next {
-        let timer = self.timers.first_key_value().map(|((at, _), _)| *at);
+        let timer = self.timers.next_due();
         let due = self.machine.next_due().into_iter().chain(timer).min();
         let rest = due.map(|at| at.since(self.clock.now()));
         let time = async {
@@ -148,10 +147,7 @@ impl Driver {
                     self.step(Event::Release { id, parting });
                 }
             }
-            Order::At { at, call } => {
-                self.timers_set += 1;
-                self.timers.insert((at, self.timers_set), call);
-            }
+            Order::At { at, timer } => self.timers.set(at, timer),
             Order::Probe { claim, within, answer } => self.probe(claim, within, answer),
             Order::Close { within, answer } => {
                 self.closing.push(answer);
@@ -183,11 +179,8 @@ impl Driver {
 
     fn time(&mut self) {
         let now = self.clock.now();
-        while let Some(timer) = self.timers.first_entry() {
-            if timer.key().0 > now {
-                break;
-            }
-            waking(timer.remove());
+        while let Some(timer) = self.timers.take_due(now) {
+            waking(timer.call);
         }
         self.step(Event::Tick);
     }
