@@ -53,6 +53,7 @@ pub(crate) fn refused(name: &'static str, backend: &'static str, error: &LockErr
             retry_after_ms = retry_after.map(millis),
             "lock contended"
         ),
+        LockError::NotInstalled => error!(name, error = %error, "lock not granted"),
         other => warn!(name, backend, kind = other.kind(), error = %other, "lock not granted"),
     });
 }
