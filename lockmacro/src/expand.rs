@@ -224,6 +224,7 @@ fn body(locked: &LockedFn, bind_lease: &TokenStream) -> Group {
         let this = receiver.self_token;
         hidden!(let _ = &#this;)
     });
+    let inner = braces(inner_span(body), body.stream());
     let tokens = hidden! {
         #bind_lease
         #[allow(unreachable_code, clippy::all, clippy::pedantic)]
@@ -233,9 +234,20 @@ fn body(locked: &LockedFn, bind_lease: &TokenStream) -> Group {
         }
         #(#captures)*
         #receiver
-        #body
+        #inner
     };
     braces(body.span(), tokens)
+}
+
+/// Where the braces of a body inside ours stand. The user's own around a single expression on one
+/// line would be called superfluous; around statements they are needed, and messages point at them.
+fn inner_span(body: &Group) -> Span {
+    let ends_statement = |tree| matches!(tree, TokenTree::Punct(mark) if mark.as_char() == ';');
+    if body.stream().into_iter().any(ends_statement) {
+        body.span()
+    } else {
+        Span::mixed_site().located_at(body.span())
+    }
 }
 
 /// The arms of a lock that was not granted.
