@@ -140,6 +140,12 @@ mod tests {
     }
 
     #[test]
+    fn a_holder_without_an_end_in_sight_has_a_number_all_the_same() {
+        let response = contended(Some(Duration::MAX)).into_response();
+        assert_eq!(response.headers()[RETRY_AFTER], u64::MAX.to_string());
+    }
+
+    #[test]
     fn the_problem_names_its_kind_and_no_key() {
         let problem = contended(None).problem(StatusCode::CONFLICT);
         assert_eq!(problem["type"], "urn:lockrt:contended");
