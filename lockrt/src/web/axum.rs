@@ -73,7 +73,7 @@ impl LockError {
 
 /// Rounded up: a client that comes back too early is refused again.
 fn whole_seconds(after: Duration) -> u64 {
-    after.as_secs() + u64::from(after.subsec_nanos() > 0)
+    after.as_secs().saturating_add(u64::from(after.subsec_nanos() > 0))
 }
 
 impl IntoResponse for LockError {
