@@ -35,6 +35,9 @@ const PREFIX: &str = "lock:";
 ///
 /// Cloning is cheap and every clone is the same manager. When the last clone and the last guard
 /// are dropped, the releases that are still due are finished in the background.
+///
+/// Some events are sent from the manager's own thread. A `tracing` subscriber must not block there,
+/// least of all until it gets a lock of the same manager.
 #[derive(Clone, Debug)]
 pub struct LockManager(Arc<Acquirer>);
 

@@ -70,7 +70,7 @@ pub(crate) fn renewal_failed(name: &'static str, key: &LockKey, error: Option<&B
 }
 
 pub(crate) fn lost(name: &'static str, key: &LockKey, reason: LossReason) {
-    guarded(|| warn!(name, key = %key, reason = reason.as_str(), "lock lost: {reason}"));
+    guarded(|| warn!(name, key = %key, reason = reason.as_str(), detail = %reason, "lock lost"));
 }
 
 pub(crate) fn released(name: &'static str, key: &LockKey, released: Released) {
