@@ -99,6 +99,9 @@ impl Acquirer {
     fn check(&self, key: &LockKey, policy: &LockPolicy) -> Result<(), LockError> {
         let name = policy.name();
         let capabilities = self.keeper.capabilities();
+        if self.keeper.is_of_another_process() {
+            return Err(LockError::ShuttingDown);
+        }
         if is_polled_under(self.manager, key) {
             return Err(LockError::Reentrant { name, key: key.clone() });
         }
@@ -144,12 +147,13 @@ impl Acquirer {
         let ttl = seat.claim().ttl();
         let mut waiting = Waiting::new(contention, ttl, seat.claim().owner().attempt(), started);
         // Held until the end, so that this process has one contender for the key.
-        let _turn = self.turn(seat, &waiting).await;
+        let turn = self.turn(seat, &waiting).await;
+        let turn = turn.as_ref();
         let mut step = waiting.start(clock.now());
         loop {
             let event = match step {
                 Step::Try { within } => {
-                    let answer = seat.attempt(within).await?;
+                    let answer = during(turn, seat.attempt(within)).await?;
                     match answer.told {
                         Told::Granted { .. } => return Ok(answer),
                         Told::Stale => Event::Stale,
@@ -158,7 +162,7 @@ impl Acquirer {
                         Told::ShuttingDown => return Err(Refusal::ShuttingDown),
                     }
                 }
-                Step::Pause { until, listen } => match seat.pause(until, listen).await? {
+                Step::Pause { until, listen } => match during(turn, seat.pause(until, listen)).await? {
                     Woken::Yes => Event::Paused { woken: true },
                     Woken::No => Event::Paused { woken: false },
                     Woken::ShuttingDown => return Err(Refusal::ShuttingDown),
@@ -174,6 +178,14 @@ impl Acquirer {
     /// the line: it still makes its one attempt.
     async fn turn(&self, seat: &Seat, waiting: &Waiting) -> Option<Turn> {
         if seat.claim().waits() { self.gate.turn(seat.claim().key(), waiting.deadline()).await } else { None }
+    }
+}
+
+/// Runs `future` under the turn of a claim that has one.
+async fn during<T>(turn: Option<&Turn>, future: impl Future<Output = T>) -> T {
+    match turn {
+        Some(turn) => turn.during(future).await,
+        None => future.await,
     }
 }
 

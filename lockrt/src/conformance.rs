@@ -40,6 +40,10 @@ use crate::backend::contract::Backend;
 use crate::backend::memory::Memory;
 
 /// A lock service under test.
+#[diagnostic::on_unimplemented(
+    message = "the conformance suite cannot get clients from `{Self}`",
+    note = "implement `lockrt::conformance::Service` for a type that holds the lock service: its `client()` gives one more client"
+)]
 pub trait Service: Send + Sync {
     /// What talks to it.
     type Client: Backend;

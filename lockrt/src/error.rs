@@ -30,7 +30,7 @@ pub enum LockError {
         retry_after: Option<Duration>,
     },
     /// The lease ended before the body did.
-    #[error("the lease of lock `{name}` ({key}) was lost: {reason}; the body may have done part of its work")]
+    #[error("the lease of lock `{name}` ({key}) was lost: {reason}. The body may have done part of its work")]
     Lost {
         /// The lock's name.
         name: &'static str,
@@ -40,9 +40,7 @@ pub enum LockError {
         reason: LossReason,
     },
     /// The lock service gave no usable answer in time; the body has not run.
-    #[error(
-        "lock `{name}` ({key}) is unavailable: {source}; check that the lock service is up and reachable"
-    )]
+    #[error("lock `{name}` ({key}) is unavailable: {source}{}", Remedy(source))]
     Unavailable {
         /// The lock's name.
         name: &'static str,
@@ -99,12 +97,24 @@ pub enum LockError {
     },
     /// There is no manager to ask.
     #[error(
-        "no lock manager is installed; add `lockrt::install(lockrt::LockManager::from_env().await?)?;` to `main`, or `let _locks = lockrt::testing::memory();` to the test"
+        "no lock manager is installed; add `lockrt::install(lockrt::LockManager::from_env().await?)?;` to `main`, or `let _locks = lockrt::testing::memory();` to the test (it serves its own thread: other threads need `install` or `manager = ..`)"
     )]
     NotInstalled,
     /// The manager is shutting down, or has.
     #[error("the lock manager is shutting down and grants no more locks")]
     ShuttingDown,
+}
+
+/// What an operator can do about a failure; nothing if its source has said it.
+struct Remedy<'a>(&'a BackendError);
+
+impl fmt::Display for Remedy<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_permanent() {
+            return Ok(());
+        }
+        f.write_str("; check that the lock service is up and reachable")
+    }
 }
 
 /// ` in N ms`, or nothing.
@@ -186,10 +196,12 @@ impl LossReason {
 impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Expired => "its deadline passed",
-            Self::Gone => "the lock service no longer has it",
-            Self::RenewalCap => "it was renewed for as long as its policy allows",
-            Self::ShuttingDown => "the manager was shut down",
+            Self::Expired => {
+                "its deadline passed; raise `ttl_ms`, or renew it with `renew = auto(max_ms = ..)`"
+            }
+            Self::Gone => "the lock service no longer has it; look for a deleted key or a failover",
+            Self::RenewalCap => "it was renewed for as long as its policy allows; raise `max_ms` or do less",
+            Self::ShuttingDown => "the manager was shut down; give `shutdown` more time",
         })
     }
 }
@@ -263,7 +275,7 @@ impl Error for BackendError {
 pub enum SetupError {
     /// The variable that names the lock service is not set.
     #[error(
-        "LOCK_URL is not set; set it, e.g. LOCK_URL=redis://127.0.0.1:6379, or call `from_env_or_memory` if locking this process alone is enough"
+        "LOCK_URL is not set, or empty; set it, e.g. LOCK_URL=redis://127.0.0.1:6379, or call `from_env_or_memory` if locking this process alone is enough"
     )]
     MissingUrl,
     /// The text is no URL of a lock service.
@@ -275,10 +287,12 @@ pub enum SetupError {
         reason: String,
     },
     /// The URL's scheme names no backend.
-    #[error("no backend has the scheme `{scheme}`; use `memory:` or `redis://host:port`")]
+    #[error("no backend has the scheme `{scheme}`; write {known}")]
     UnknownScheme {
         /// The scheme.
         scheme: String,
+        /// What could stand there.
+        known: &'static str,
     },
     /// The URL's backend exists, but was not compiled in.
     #[error("`{scheme}` URLs need lockrt's feature `{feature}`; add it to the dependency in Cargo.toml")]
@@ -297,7 +311,7 @@ pub enum SetupError {
         reason: &'static str,
     },
     /// The lock service did not answer in time.
-    #[error("the lock service at `{url}` is unavailable: {source}; check its address and that it is up")]
+    #[error("the lock service at `{url}` is unavailable: {source}{}", Remedy(source))]
     Unavailable {
         /// The URL, its password masked.
         url: String,

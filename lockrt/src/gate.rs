@@ -3,7 +3,11 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -12,7 +16,7 @@ use crate::clock::Moment;
 use crate::keeper::Keeper;
 use crate::key::LockKey;
 
-/// How long a turn is offered before the next in line gets it.
+/// How long the owner of a turn may leave it, once woken, before the next in line gets it.
 const OFFER: Duration = Duration::from_millis(100);
 
 /// The lines of one manager.
@@ -24,28 +28,31 @@ struct Inner {
     lines: Mutex<HashMap<LockKey, Line>>,
 }
 
-/// Who waits for a key. It exists while somebody has the turn or is offered it.
-#[derive(Default)]
+/// Who waits for a key, behind whoever has the turn or is offered it.
 struct Line {
+    first: First,
     waiting: VecDeque<Arc<Ticket>>,
-    offered: Option<Offer>,
 }
 
-struct Offer {
-    to: Arc<Ticket>,
-    /// Not taken in time, and nobody else was there to take it.
+struct First {
+    ticket: Arc<Ticket>,
+    taken: bool,
+    /// Its owner was woken and has not been polled in time, and nobody else was there.
     stale: bool,
 }
 
 #[derive(Default)]
 struct Ticket {
     called: Notify,
+    /// Counts the polls of its owner since it took its turn.
+    polls: AtomicU64,
 }
 
 /// The right to contend for a key; dropping it lets the next in line.
 pub(crate) struct Turn {
     gate: Gate,
     key: LockKey,
+    ticket: Arc<Ticket>,
 }
 
 impl Gate {
@@ -64,8 +71,7 @@ impl Gate {
             Entered::Place(place) => place,
         };
         if let Some(deadline) = deadline {
-            let ticket = Arc::downgrade(&place.ticket);
-            self.0.keeper.call_at(deadline, move || call(&ticket));
+            self.0.keeper.call_at(deadline, &place.ticket, |ticket| ticket.called.notify_one());
         }
         loop {
             place.ticket.called.notified().await;
@@ -80,56 +86,68 @@ impl Gate {
     }
 
     fn enter(&self, key: &LockKey) -> Entered {
-        let mut lines = self.lines();
-        let Some(line) = lines.get_mut(key) else {
-            lines.insert(key.clone(), Line::default());
-            return Entered::Turn(Turn { gate: self.clone(), key: key.clone() });
-        };
-        if line.offered.as_ref().is_some_and(|offer| offer.stale)
-            && let Some(offer) = line.offered.take()
-        {
-            // Its owner is not being polled; it goes behind whoever is.
-            line.waiting.push_back(offer.to);
-            return Entered::Turn(Turn { gate: self.clone(), key: key.clone() });
-        }
         let ticket = Arc::new(Ticket::default());
-        line.waiting.push_back(Arc::clone(&ticket));
-        Entered::Place(Place { gate: self.clone(), key: key.clone(), ticket })
+        let place = || Place { gate: self.clone(), key: key.clone(), ticket: Arc::clone(&ticket) };
+        let first = First { ticket: Arc::clone(&ticket), taken: true, stale: false };
+        let mut lines = self.lines();
+        match lines.get_mut(key) {
+            None => {
+                lines.insert(key.clone(), Line { first, waiting: VecDeque::new() });
+            }
+            Some(line) if line.first.stale => {
+                let former = std::mem::replace(&mut line.first, first);
+                if !former.taken {
+                    // Its owner is not being polled; it goes behind whoever is.
+                    line.waiting.push_back(former.ticket);
+                }
+            }
+            Some(line) => {
+                line.waiting.push_back(Arc::clone(&ticket));
+                return Entered::Place(place());
+            }
+        }
+        Entered::Turn(Turn { gate: self.clone(), key: key.clone(), ticket })
     }
 
-    /// Offers the turn to the next in line, or closes the line.
-    fn pass(&self, lines: &mut HashMap<LockKey, Line>, key: &LockKey) {
+    /// Offers the turn to the next in line, or closes the line. Takes the lines, since whoever is
+    /// called runs code of others, which may come back here: they are unlocked by then.
+    fn pass(&self, mut lines: MutexGuard<'_, HashMap<LockKey, Line>>, key: &LockKey) {
         let Some(line) = lines.get_mut(key) else { return };
-        line.offered = None;
         let Some(next) = line.waiting.pop_front() else {
             lines.remove(key);
             return;
         };
-        line.offered = Some(Offer { to: Arc::clone(&next), stale: false });
-        let (gate, ticket, key) = (Arc::downgrade(&self.0), Arc::downgrade(&next), key.clone());
+        line.first = First { ticket: Arc::clone(&next), taken: false, stale: false };
+        drop(lines);
+        // Before the call: it counts the polls that come after.
+        self.watch(key, &next);
         next.called.notify_one();
-        let lapses = self.0.keeper.clock().now() + OFFER;
-        self.0.keeper.call_at(lapses, move || {
-            if let (Some(gate), Some(ticket)) = (gate.upgrade(), ticket.upgrade()) {
-                Self(gate).lapse(&key, &ticket);
+    }
+
+    /// Looks in a while whether the owner of `ticket`, which is about to be woken, was polled.
+    fn watch(&self, key: &LockKey, ticket: &Arc<Ticket>) {
+        let (gate, key, polls) = (Arc::downgrade(&self.0), key.clone(), ticket.polls.load(Ordering::Acquire));
+        self.0.keeper.call_at(self.0.keeper.clock().now() + OFFER, ticket, move |ticket| {
+            if let Some(gate) = gate.upgrade()
+                && ticket.polls.load(Ordering::Acquire) == polls
+            {
+                Self(gate).lapse(&key, ticket);
             }
         });
     }
 
-    /// Takes back an offer that was not taken in time, if somebody else waits for it.
+    /// Takes the turn from an owner that is not being polled, if somebody else waits for it.
     fn lapse(&self, key: &LockKey, ticket: &Arc<Ticket>) {
         let mut lines = self.lines();
-        let Some(line) = lines.get_mut(key) else { return };
-        let Some(offer) = &mut line.offered else { return };
-        if !Arc::ptr_eq(&offer.to, ticket) {
-            return;
-        }
+        let Some(line) = lines.get_mut(key).filter(|line| line.first.is(ticket)) else { return };
         if line.waiting.is_empty() {
-            offer.stale = true;
+            line.first.stale = true;
             return;
         }
-        line.waiting.push_back(Arc::clone(ticket));
-        self.pass(&mut lines, key);
+        if !line.first.taken {
+            line.waiting.push_back(Arc::clone(ticket));
+        }
+        self.pass(lines, key);
     }
 
     fn lines(&self) -> MutexGuard<'_, HashMap<LockKey, Line>> {
@@ -140,12 +158,6 @@ impl Gate {
 impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gate").field("lines", &self.lines().len()).finish()
-    }
-}
-
-fn call(ticket: &Weak<Ticket>) {
-    if let Some(ticket) = ticket.upgrade() {
-        ticket.called.notify_one();
     }
 }
 
@@ -164,9 +176,11 @@ struct Place {
 impl Place {
     fn take(&self) -> Option<Turn> {
         let mut lines = self.gate.lines();
-        let line = lines.get_mut(&self.key)?;
-        line.offered.take_if(|offer| Arc::ptr_eq(&offer.to, &self.ticket))?;
-        Some(Turn { gate: self.gate.clone(), key: self.key.clone() })
+        let line = lines.get_mut(&self.key).filter(|line| line.first.is(&self.ticket))?;
+        line.first.taken = true;
+        line.first.stale = false;
+        self.ticket.polls.fetch_add(1, Ordering::AcqRel);
+        Some(Turn { gate: self.gate.clone(), key: self.key.clone(), ticket: Arc::clone(&self.ticket) })
     }
 }
 
@@ -175,14 +189,72 @@ impl Drop for Place {
         let mut lines = self.gate.lines();
         let Some(line) = lines.get_mut(&self.key) else { return };
         line.waiting.retain(|ticket| !Arc::ptr_eq(ticket, &self.ticket));
-        if line.offered.as_ref().is_some_and(|offer| Arc::ptr_eq(&offer.to, &self.ticket)) {
-            self.gate.pass(&mut lines, &self.key);
+        if line.first.is(&self.ticket) && !line.first.taken {
+            self.gate.pass(lines, &self.key);
+        }
+    }
+}
+
+impl First {
+    fn is(&self, ticket: &Arc<Ticket>) -> bool {
+        Arc::ptr_eq(&self.ticket, ticket)
+    }
+}
+
+impl Turn {
+    /// Runs `future`, and lets the next in line if it is woken and then not polled: a runtime that
+    /// hangs must not stop those of others.
+    ///
+    /// # Cancellation
+    ///
+    /// As `future`.
+    pub(crate) async fn during<T>(&self, future: impl Future<Output = T>) -> T {
+        let mut future = pin!(future);
+        poll_fn(|cx| {
+            self.polled();
+            let Self { gate, key, ticket } = self;
+            let (gate, key, ticket) = (Arc::downgrade(&gate.0), key.clone(), Arc::clone(ticket));
+            let alarm = Alarm { gate, key, ticket, waker: cx.waker().clone() };
+            future.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::new(alarm))))
+        })
+        .await
+    }
+
+    fn polled(&self) {
+        self.ticket.polls.fetch_add(1, Ordering::AcqRel);
+        if let Some(line) = self.gate.lines().get_mut(&self.key).filter(|line| line.first.is(&self.ticket)) {
+            line.first.stale = false;
         }
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.gate.pass(&mut self.gate.lines(), &self.key);
+        let lines = self.gate.lines();
+        // It may have lapsed.
+        if lines.get(&self.key).is_some_and(|line| line.first.is(&self.ticket)) {
+            self.gate.pass(lines, &self.key);
+        }
+    }
+}
+
+/// Wakes the owner of a turn, and sees to it that the turn does not depend on that.
+struct Alarm {
+    gate: Weak<Inner>,
+    key: LockKey,
+    ticket: Arc<Ticket>,
+    waker: Waker,
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if let Some(gate) = self.gate.upgrade() {
+            Gate(gate).watch(&self.key, &self.ticket);
+        }
+        self.waker.wake_by_ref();
     }
 }

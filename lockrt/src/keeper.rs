@@ -6,11 +6,14 @@
 //! thing of a runtime is released all the same. In tests it may be a task on tokio's clock.
 
 mod driver;
+mod foreign;
+mod timers;
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -34,6 +37,8 @@ struct Inner {
     ids: AtomicU64,
     clock: Clock,
     capabilities: Capabilities,
+    /// Whose thread it is; a forked child has none of its parent's threads.
+    process: u32,
 }
 
 /// What a keeper is asked to do.
@@ -41,10 +46,17 @@ pub(super) enum Order {
     Try { id: Id, claim: Claim, terms: Terms, within: Duration, answer: oneshot::Sender<Answer> },
     Pause { id: Id, until: Moment, listen: bool, answer: oneshot::Sender<Woken> },
     Release { id: Id, parting: Parting, answer: oneshot::Sender<Released> },
-    At { at: Moment, call: Box<dyn FnOnce() + Send> },
+    At { at: Moment, timer: Timer },
     Probe { claim: Claim, within: Duration, answer: oneshot::Sender<Result<(), BackendError>> },
     Close { within: Duration, answer: oneshot::Sender<Remains> },
     Lose { key: Option<LockKey>, answer: oneshot::Sender<()> },
+}
+
+/// A call to be made later.
+pub(super) struct Timer {
+    /// For whom; once that is gone nobody needs the call.
+    of: Weak<dyn Any + Send + Sync>,
+    call: Box<dyn FnOnce() + Send>,
 }
 
 /// The answer to an attempt; a grant comes with the signal of its loss.
@@ -104,7 +116,8 @@ impl Keeper {
     fn new(backend: Arc<dyn DynBackend>, clock: Clock) -> (Self, Driver) {
         let (orders, received) = mpsc::unbounded_channel();
         let capabilities = *backend.capabilities();
-        let inner = Inner { orders, ids: AtomicU64::new(1), clock, capabilities };
+        let process = std::process::id();
+        let inner = Inner { orders, ids: AtomicU64::new(1), clock, capabilities, process };
         (Self(Arc::new(inner)), Driver::new(backend, clock, received))
     }
 
@@ -122,9 +135,21 @@ impl Keeper {
         Seat { keeper: self.clone(), id, claim, terms, tried: false, taken: false }
     }
 
-    /// Runs `call` at `at`, on the keeper. It must be short.
-    pub(crate) fn call_at(&self, at: Moment, call: impl FnOnce() + Send + 'static) {
-        self.order(Order::At { at, call: Box::new(call) });
+    /// Runs `call` at `at`, on the keeper, if somebody still has `whom` by then. It must be short.
+    pub(crate) fn call_at<T: Send + Sync + 'static>(
+        &self,
+        at: Moment,
+        whom: &Arc<T>,
+        call: impl FnOnce(&Arc<T>) + Send + 'static,
+    ) {
+        let whom = Arc::downgrade(whom);
+        let of: Weak<dyn Any + Send + Sync> = Weak::<T>::clone(&whom);
+        let call = move || {
+            if let Some(whom) = whom.upgrade() {
+                call(&whom);
+            }
+        };
+        self.order(Order::At { at, timer: Timer { of, call: Box::new(call) } });
     }
 
     /// Asks the lock service for a sign of life.
@@ -150,7 +175,16 @@ impl Keeper {
         let _ = self.ask(|answer| Order::Lose { key, answer }).await;
     }
 
+    /// Whether this process was forked from the one that made the keeper.
+    pub(crate) fn is_of_another_process(&self) -> bool {
+        self.0.process != std::process::id()
+    }
+
     fn order(&self, order: Order) {
+        if self.is_of_another_process() {
+            // Nobody would ever carry it out; whoever asks is told by the loss of its answer.
+            return;
+        }
         // A keeper that has ended has nothing left to release, and nobody to tell.
         let _ = self.0.orders.send(order);
     }
@@ -233,5 +267,26 @@ impl Home for Place {
 impl Keeper {
     fn give_back(&self, id: Id, parting: Parting) -> oneshot::Receiver<Released> {
         self.ask(|answer| Order::Release { id, parting, answer })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::memory::Memory;
+    use crate::key::LockKey;
+    use crate::token::{OwnerLabel, OwnerToken, ProcessRandom};
+
+    #[tokio::test]
+    async fn a_child_that_was_forked_has_no_keeper() {
+        let (keeper, _driver) = Keeper::new(Arc::new(Memory::new()), Clock::system());
+        let Ok(mut inner) = Arc::try_unwrap(keeper.0) else { panic!("it has one handle") };
+        inner.process += 1;
+        let child = Keeper(Arc::new(inner));
+        let owner = OwnerToken::fresh(&OwnerLabel::new("test"), ProcessRandom::get().unwrap());
+        let claim = Claim::new(LockKey::new("k").unwrap(), owner, Duration::from_secs(1), false);
+        assert!(child.probe(claim, Duration::from_secs(1)).await.is_err());
+        assert!(child.close(Duration::from_secs(1)).await.unreleased.is_empty());
+        assert!(child.is_of_another_process());
     }
 }

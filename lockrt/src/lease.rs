@@ -212,12 +212,12 @@ pub fn current_lease() -> Option<Lease> {
 
 /// Whether a body that is being polled on this thread holds `key` of `manager`.
 pub(crate) fn is_polled_under(manager: u64, key: &LockKey) -> bool {
-    let holds = |polled: &RefCell<Vec<Lease>>| {
-        let polled = polled.borrow();
-        let mut leases = polled.iter().filter(|lease| lease.is(manager, key));
-        leases.any(|lease| matches!(lease.standing(), Standing::Held(_)))
+    let of_key = |polled: &RefCell<Vec<Lease>>| {
+        polled.borrow().iter().filter(|lease| lease.is(manager, key)).cloned().collect::<Vec<_>>()
     };
-    POLLED.try_with(holds).unwrap_or(false)
+    // Looked at after the borrow ends: whoever sees a lease end tells it, to code of others.
+    let leases = POLLED.try_with(of_key).unwrap_or_default();
+    leases.iter().any(|lease| matches!(lease.standing(), Standing::Held(_)))
 }
 
 /// Marks one poll of a body, until it is dropped. Stays on its thread.

@@ -43,16 +43,24 @@
 //! # Adding a backend
 //!
 //! Every lock service meets one contract, [`Backend`]: four methods and a fifth that may be left out.
-//! In this repository, copy `lockrt/src/backend/memory.rs`; a new backend is two new files and three
-//! lines:
+//! In this repository, copy `lockrt/src/backend/memory.rs`. New files:
 //!
 //! | file | what |
 //! |---|---|
-//! | `lockrt/src/backend/<name>.rs` | new: the type, its constructor from a URL, its `impl Backend` |
-//! | `tests/tests/conformance_<name>.rs` | new: starts the server and hands it to the conformance suite |
+//! | `lockrt/src/backend/<name>.rs` | the type, its constructor from a URL, its `impl Backend` |
+//! | `tests/tests/conformance_<name>.rs` | its `impl lockrt::conformance::Service` and `conformance_tests!` |
+//! | `tests/src/<name>_server.rs` | starts its server, if it has one (and its line in `tests/src/lib.rs`) |
+//!
+//! And a line or two in each of these:
+//!
+//! | file | what |
+//! |---|---|
 //! | `lockrt/src/backend.rs` | the module, behind its feature |
-//! | `lockrt/src/manager.rs` | the arm of the URL's scheme, in `fn backend` |
-//! | `lockrt/Cargo.toml` | the feature and its optional dependency |
+//! | `lockrt/src/lib.rs` | the re-export, and the list of features below |
+//! | `lockrt/src/manager.rs` | the URL's scheme, in `fn backend` |
+//! | `lockrt/Cargo.toml`, `Cargo.toml` | the feature, its optional dependency, and that one's version |
+//! | `tests/Cargo.toml` | the feature |
+//! | `docs/architecture.md` | the file in the table of layers, which the tests read |
 //!
 //! A backend may import the files of layer 0 (`clock`, `key`, `token`, `policy`, `error`, `claim`,
 //! `backoff`, `masking`) and `backend::contract`, and nothing else; `tests/tests/layers.rs` reads the imports.

@@ -35,6 +35,9 @@ const PREFIX: &str = "lock:";
 ///
 /// Cloning is cheap and every clone is the same manager. When the last clone and the last guard
 /// are dropped, the releases that are still due are finished in the background.
+///
+/// Some events are sent from the manager's own thread. A `tracing` subscriber must not block there,
+/// least of all until it gets a lock of the same manager.
 #[derive(Clone, Debug)]
 pub struct LockManager(Arc<Acquirer>);
 
@@ -84,7 +87,7 @@ impl LockManager {
         match Self::from_env().await {
             Err(SetupError::MissingUrl) => {
                 observe::warning(
-                    "LOCK_URL is not set: locks are kept in memory and exclude nobody outside this process",
+                    "LOCK_URL is not set, or empty: locks are kept in memory and exclude nobody outside this process",
                 );
                 Self::builder().build(Memory::new())
             }
@@ -177,7 +180,8 @@ impl LockManager {
     }
 
     /// Refuses new acquires, lets running bodies end until `timeout`, then takes their leases,
-    /// releases them, and says what is left.
+    /// releases them, and says what is left. A lock service that does not answer keeps it for a
+    /// second more.
     ///
     /// # Cancellation
     ///
@@ -295,8 +299,11 @@ fn checked_prefix(prefix: String) -> Result<String, SetupError> {
 
 /// The backend that `url` names, not yet connected.
 fn backend(url: &str) -> Result<Arc<dyn DynBackend>, SetupError> {
-    let Some((scheme, rest)) = url.split_once(':') else {
-        return Err(invalid_url(url, "it has no scheme; write e.g. `redis://127.0.0.1:6379`"));
+    let Some((scheme, rest)) = url.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
+        return Err(invalid_url(
+            url,
+            "it does not begin with a scheme; write `memory:` or `redis://host:port`",
+        ));
     };
     match scheme {
         "memory" if rest.is_empty() => Ok(Arc::new(Memory::new())),
@@ -310,8 +317,17 @@ fn backend(url: &str) -> Result<Arc<dyn DynBackend>, SetupError> {
         "redis" | "rediss" | "unix" | "redis+unix" => {
             Err(SetupError::MissingFeature { scheme: "redis", feature: "redis" })
         }
-        other => Err(SetupError::UnknownScheme { scheme: String::from(other) }),
+        other => Err(SetupError::UnknownScheme {
+            scheme: String::from(other),
+            known: "`memory:` or `redis://host:port`",
+        }),
     }
+}
+
+/// Whether text before a colon is a scheme (RFC 3986), and not perhaps a password.
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
 }
 
 fn invalid_url(url: &str, reason: &str) -> SetupError {
@@ -329,7 +345,8 @@ impl ShutdownReport {
         self.0.unreleased.is_empty() && self.0.kept.is_empty()
     }
 
-    /// Name and key of each lock whose release was not answered in time. It ends with its TTL.
+    /// Name and key of each lock that may still be held, since its release was not answered in
+    /// time; an acquire that was never answered counts too. It ends with its TTL.
     pub fn unreleased(&self) -> impl Iterator<Item = (&'static str, &LockKey)> {
         self.0.unreleased.iter().map(|(name, key)| (*name, key))
     }
@@ -347,7 +364,7 @@ impl fmt::Display for ShutdownReport {
         }
         let mut separator = "";
         for (name, key) in self.unreleased() {
-            write!(f, "{separator}lock `{name}` ({key}) was not released in time and ends with its ttl")?;
+            write!(f, "{separator}lock `{name}` ({key}) may still be held and ends with its ttl")?;
             separator = "; ";
         }
         for (name, key) in self.kept() {
@@ -375,7 +392,8 @@ mod tests {
     #[test]
     fn a_bad_url_says_what_to_write() {
         let told = |url| backend(url).unwrap_err().to_string();
-        assert!(told("nonsense").contains("no scheme"));
+        assert!(told("nonsense").contains("begin with a scheme"));
+        assert!(!told("s3cret@host:6379").contains("s3cret"));
         assert!(told("memory:x").contains("nothing after"));
         assert!(told("mysql://x").contains("`mysql`"));
     }

@@ -13,11 +13,26 @@ pub(crate) fn masked(url: &str) -> String {
     };
     // A password may hold an unescaped `@`, so the last one counts.
     let Some((login, host)) = rest.rsplit_once('@') else {
-        return format!("{scheme}{rest}{query}");
+        return format!("{scheme}{}{query}", masked_port(rest));
     };
+    let host = masked_port(host);
     match login.split_once(':') {
         Some((user, _)) => format!("{scheme}{user}:***@{host}{query}"),
         None => format!("{scheme}***@{host}{query}"),
+    }
+}
+
+/// `host`, without what stands in the place of its port if that is no number: a password, perhaps,
+/// whose host was forgotten.
+fn masked_port(host: &str) -> String {
+    match host.rsplit_once(':') {
+        Some((name, port))
+            if !port.split('/').next().unwrap_or_default().chars().all(|c| c.is_ascii_digit()) =>
+        {
+            // The colons of an IPv6 address stand between brackets.
+            if name.contains('[') && port.ends_with(']') { host.to_owned() } else { format!("{name}:***") }
+        }
+        _ => host.to_owned(),
     }
 }
 
@@ -35,6 +50,10 @@ mod tests {
             ("redis://s3cret@host", "redis://***@host"),
             ("unix:///run/redis.sock?pass=s3cret", "unix:///run/redis.sock?***"),
             ("shop:s3cret@host", "shop:***@host"),
+            ("redis://host:s3cret", "redis://host:***"),
+            ("redis://host:s3cret/0", "redis://host:***"),
+            ("redis://u:p@[::1]", "redis://u:***@[::1]"),
+            ("redis://[::ab]:7000/1", "redis://[::ab]:7000/1"),
         ] {
             assert_eq!(masked(url), shown);
         }

@@ -53,6 +53,7 @@ pub(crate) fn refused(name: &'static str, backend: &'static str, error: &LockErr
             retry_after_ms = retry_after.map(millis),
             "lock contended"
         ),
+        LockError::NotInstalled => error!(name, error = %error, "lock not granted"),
         other => warn!(name, backend, kind = other.kind(), error = %other, "lock not granted"),
     });
 }
@@ -69,7 +70,7 @@ pub(crate) fn renewal_failed(name: &'static str, key: &LockKey, error: Option<&B
 }
 
 pub(crate) fn lost(name: &'static str, key: &LockKey, reason: LossReason) {
-    guarded(|| warn!(name, key = %key, reason = reason.as_str(), "lock lost: {reason}"));
+    guarded(|| warn!(name, key = %key, reason = reason.as_str(), detail = %reason, "lock lost"));
 }
 
 pub(crate) fn released(name: &'static str, key: &LockKey, released: Released) {

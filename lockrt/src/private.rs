@@ -141,10 +141,14 @@ pub async fn enter(
     key: Result<LockKey, InvalidKey>,
 ) -> Result<LockGuard, LockError> {
     let policy = &site.0;
-    let key = key.map_err(|source| LockError::InvalidKey { name: policy.name(), source })?;
-    match manager {
-        Some(manager) => manager.acquire(&key, policy).await,
-        None => global::current()?.acquire(&key, policy).await,
+    let ready = key.map_err(|source| LockError::InvalidKey { name: policy.name(), source });
+    let ready = ready.and_then(|key| Ok((key, manager.cloned().map_or_else(global::current, Ok)?)));
+    match ready {
+        Ok((key, manager)) => manager.acquire(&key, policy).await,
+        Err(refusal) => {
+            observe::refused(policy.name(), "none", &refusal);
+            Err(refusal)
+        }
     }
 }
 

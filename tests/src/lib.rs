@@ -20,5 +20,5 @@ pub use faulty::{Call, Fate, Faulty};
 pub use polled::{caught, polled};
 pub use proxy::{Fault, Proxy};
 pub use redis_server::RedisServer;
-pub use setup::{Paused, Setup, Threaded, Threads};
+pub use setup::{Paused, Setup, Threaded, Threads, settled};
 pub use until::{soon, until};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lockrt::conformance::Service;
 use lockrt::{Clock, LockManager, ManagerBuilder, Memory, Redis, testing};
+use tokio::time::Instant;
 
 use crate::RedisServer;
 
@@ -97,6 +98,19 @@ impl Threads for RedisServer {
         let backend = Redis::from_url(&self.url()).expect("the URL is well-formed");
         builder.build(backend).expect("there is a thread to be had")
     }
+}
+
+/// Waits until the keeper of a manager that nobody uses any more has nothing left to do.
+///
+/// # Panics
+///
+/// If that does not come to pass before the shutdown begins to take leases away.
+pub async fn settled(manager: LockManager, case: &str) {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let asked = Instant::now();
+    let report = manager.shutdown(PATIENCE).await;
+    assert!(report.is_clean(), "{case}: {report}");
+    assert!(asked.elapsed() < PATIENCE, "{case}: a lock was taken away that nobody gave back");
 }
 
 /// Makes each case a test on memory with paused time and one on Redis.

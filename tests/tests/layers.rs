@@ -4,19 +4,32 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
-/// The rows of docs/architecture.md, each from left to right.
-const ROWS: [&[&str]; 5] = [
-    &["clock", "key", "token", "policy", "error", "busy", "locked", "claim", "backoff", "masking"],
-    &["protocol::lease", "protocol::waiting", "protocol::freeing", "protocol::kept", "protocol::keeping"],
-    &["backend::contract", "backend::erased", "backend::memory", "backend::redis"],
-    &["observe", "lease", "keeper", "guard", "gate", "acquire", "run", "manager", "global"],
-    &["web", "testing", "private", "conformance", "lib"],
-];
+/// The rows of the table in docs/architecture.md, each from left to right.
+static ROWS: LazyLock<Vec<Vec<String>>> = LazyLock::new(|| {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/architecture.md"));
+    let page = page.unwrap();
+    let table = page.lines().skip_while(|line| !line.starts_with("| layer |")).skip(2);
+    let rows = table.take_while(|line| line.starts_with('|')).map(|line| files_of(line).collect());
+    rows.collect()
+});
+
+/// The files that a row of the table names between backticks; `a/{b,c}` is two.
+fn files_of(row: &str) -> impl Iterator<Item = String> {
+    let quoted = row.split('`').skip(1).step_by(2);
+    quoted.flat_map(|file| {
+        let (folder, names) = file.split_once("/{").unwrap_or(("", file));
+        let names = names.trim_end_matches('}').split(',');
+        let paths =
+            names.map(|name| if folder.is_empty() { name.into() } else { format!("{folder}/{name}") });
+        paths.map(|name| name.replace('/', "::")).collect::<Vec<String>>()
+    })
+}
 
 fn place(module: &str) -> Option<(usize, usize)> {
     ROWS.iter().enumerate().find_map(|(row, files)| {
-        let column = files.iter().position(|file| module == *file || inside(module, file))?;
+        let column = files.iter().position(|file| module == file || inside(module, file))?;
         Some((row, column))
     })
 }
@@ -87,6 +100,16 @@ fn every_file_stands_in_a_row_and_imports_upward_or_leftward() {
         faults.extend(imports(&source).iter().filter_map(|imported| fault(&module, imported)));
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn the_page_lists_the_rows() {
+    assert_eq!(ROWS.len(), 5);
+    assert_eq!(
+        ROWS[1],
+        ["protocol::lease", "protocol::waiting", "protocol::freeing", "protocol::kept", "protocol::keeping"]
+    );
+    assert!(ROWS.iter().all(|row| row.len() > 3));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use lockrt::{LockKey, LockPolicy, OnCancel, Released};
-use lockrt_tests::{Setup, on_each_backend, polled, until};
+use lockrt_tests::{Setup, on_each_backend, polled, settled, until};
 use tokio::time::sleep;
 
 /// So long that a key which is free soon was released.
@@ -38,9 +38,7 @@ async fn dropped_at_any_poll(setup: &impl Setup, policy: &LockPolicy, others: us
                 }
             });
             let ended = ended.await.is_some();
-            // A shutdown is over when the keeper has nothing left to do.
-            let report = manager.shutdown(Duration::from_secs(2)).await;
-            assert!(report.is_clean(), "dropped after {polls} polls: {report}");
+            settled(manager, &format!("dropped after {polls} polls")).await;
             assert_eq!(setup.held().await, others, "dropped after {polls} polls, lingered {linger:?}");
             if ended {
                 most = most.max(polls);

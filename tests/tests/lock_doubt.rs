@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockrt::conformance::Service as _;
 use lockrt::{Attempt, Backend, LockKey, LockManager, LockPolicy, Outcome, Redis, Released, testing};
-use lockrt_tests::{Dice, Fault, Proxy, RedisServer, Setup, polled, until};
+use lockrt_tests::{Dice, Fault, Proxy, RedisServer, Setup, polled, settled, until};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -59,8 +59,7 @@ async fn an_acquire_cancelled_at_any_poll_behind_a_slow_network_leaves_nothing()
             let manager = LockManager::builder().build(behind(&proxy)).unwrap();
             let acquire = manager.acquire(&KEY, &policy);
             let ended = polled(polls, acquire, async {}).await.is_some();
-            let report = manager.shutdown(POLICY.ttl() * 2).await;
-            assert!(report.is_clean(), "seed {seed}, {polls} polls: {report}");
+            settled(manager, &format!("seed {seed}, {polls} polls")).await;
             assert_eq!(server.held().await, 0, "seed {seed}, {polls} polls");
             if ended {
                 assert!(polls >= 2);
@@ -86,8 +85,7 @@ async fn cancel_acquires(server: u16, process: u64, seed: u64) -> u64 {
         drop(timeout(patience, manager.acquire(&key, &POLICY)).await);
     }
     proxy.set(Fault::None);
-    let report = manager.shutdown(POLICY.ttl() * 3).await;
-    assert!(report.is_clean(), "seed {seed}, process {process}: {report}");
+    settled(manager, &format!("seed {seed}, process {process}")).await;
     // A connection for each cut, and the first.
     proxy.accepted() - 1
 }

@@ -11,6 +11,8 @@ use tokio::time::{Instant, sleep};
 
 const HOLD: Duration = Duration::from_millis(800);
 const POLICY: LockPolicy = LockPolicy::new(Duration::from_secs(60)).named("cron").min_hold(HOLD);
+/// Of somebody else, who has no minimum.
+const PLAIN: LockPolicy = LockPolicy::new(Duration::from_secs(60));
 
 static KEY: LazyLock<LockKey> = LazyLock::new(|| LockKey::new("cron:nightly").unwrap());
 
@@ -24,9 +26,14 @@ on_each_backend! {
 /// The key stays until `HOLD` after its grant, far before its TTL.
 async fn is_kept<S: Setup>(setup: &S, acquired: Instant) {
     let rival = setup.manager();
-    while acquired.elapsed() < HOLD * 9 / 10 {
-        assert_eq!(setup.held().await, 1, "given back after {:?}", acquired.elapsed());
-        assert!(rival.try_acquire(&KEY, &POLICY).await.unwrap_err().is_contended());
+    loop {
+        let (held, contended) = (setup.held().await, rival.try_acquire(&KEY, &PLAIN).await);
+        // Read after the questions: a machine may stall in between.
+        if acquired.elapsed() >= HOLD * 9 / 10 {
+            break;
+        }
+        assert_eq!(held, 1, "given back after {:?}", acquired.elapsed());
+        assert!(contended.unwrap_err().is_contended());
         sleep(Duration::from_millis(10)).await;
     }
     until("the key is free", async || setup.held().await == 0).await;
@@ -38,7 +45,7 @@ async fn a_key_is_kept_after_an_early_return_and_keeps_nobody_waiting<S: Setup>(
     let manager = setup.manager();
     let acquired = Instant::now();
     assert_eq!(manager.run(&KEY, &POLICY, async |_| 17).await.unwrap(), 17);
-    assert!(acquired.elapsed() < HOLD / 2, "{:?}", acquired.elapsed());
+    assert!(acquired.elapsed() < HOLD, "{:?}", acquired.elapsed());
     is_kept(setup, acquired).await;
     let guard = manager.acquire(&KEY, &POLICY).await.unwrap();
     assert_eq!(guard.release().await, Released::Deferred);

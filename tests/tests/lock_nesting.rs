@@ -6,9 +6,10 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use lockrt::{LockError, LockKey, LockManager, LockPolicy, current_lease};
-use lockrt_tests::{Call, Fate, Faulty, Setup, on_each_backend, soon};
+use lockrt_tests::{Call, Fate, Faulty, Setup, on_each_backend, soon, until};
+use tokio::sync::Notify;
 use tokio::task::yield_now;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 const POLICY: LockPolicy = LockPolicy::new(Duration::from_secs(60)).named("outer");
 const FOREVER: LockPolicy = POLICY.named("inner").wait_forever();
@@ -82,13 +83,13 @@ async fn another_task_is_ordinary_contention(setup: &impl Setup) {
 async fn another_branch_of_a_join_is_ordinary_contention(setup: &impl Setup) {
     let manager = setup.manager();
     let mut order = Vec::new();
-    let outer = manager.run(&KEY, &POLICY, async |_| sleep(Duration::from_millis(50)).await);
+    let refused = Notify::new();
+    let outer = manager.run(&KEY, &POLICY, async |_| refused.notified().await);
     let sibling = async {
-        while setup.held().await == 0 {
-            sleep(Duration::from_millis(1)).await;
-        }
+        until("the other branch holds the lock", async || setup.held().await == 1).await;
         let refusal = manager.try_acquire(&KEY, &POLICY).await.unwrap_err();
         assert!(refusal.is_contended(), "{refusal:?}");
+        refused.notify_one();
         manager.run(&KEY, &FOREVER, async |_| order.push("sibling")).await
     };
     let (outer, sibling) = soon("both branches", async { tokio::join!(outer, sibling) }).await;

@@ -55,7 +55,7 @@ async fn waiters_are_served_in_the_order_in_which_they_came(setup: &impl Setup) 
             releases
         )
     };
-    soon("all turns", all).await;
+    soon("all turns", Box::pin(all)).await;
     assert_eq!(served.into_inner(), [0, 1, 2, 3, 4, 5, 6, 7]);
 }
 
@@ -80,23 +80,26 @@ async fn no_waiter_starves(setup: &impl Setup) {
 
 async fn waiters_that_nobody_polls_do_not_stop_the_others<S: Setup>(setup: &S) {
     type Wait<'a> = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + 'a>>;
-    let holder = setup.manager().acquire(&KEY, &POLICY).await.unwrap();
-    let manager = setup.manager();
-    // The first has the turn, the others stand in line; then their runtimes hang.
-    let mut hanging: Vec<Wait<'_>> =
-        (0..3).map(|_| Box::pin(manager.acquire(&KEY, &POLICY)) as Wait<'_>).collect();
-    for wait in &mut hanging {
-        assert!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    }
-    sleep(Duration::from_millis(20)).await;
-    let released = Instant::now();
-    holder.release().await;
-    let guard = soon("a turn", manager.acquire(&KEY, &POLICY)).await.unwrap();
-    let took = released.elapsed();
-    assert!(took <= OFFER * 4 + S::SLACK, "{took:?}");
-    drop(guard);
-    // They are served when somebody polls them again.
-    for wait in hanging {
-        drop(soon("a late turn", wait).await.unwrap());
+    for (hanging, late) in [(3, Duration::ZERO), (1, Duration::ZERO), (1, OFFER * 2)] {
+        let holder = setup.manager().acquire(&KEY, &POLICY).await.unwrap();
+        let manager = setup.manager();
+        // The first has the turn, the others stand in line; then their runtimes hang.
+        let wait = |_| Box::pin(manager.acquire(&KEY, &POLICY)) as Wait<'_>;
+        let mut waits: Vec<Wait<'_>> = (0..hanging).map(wait).collect();
+        for wait in &mut waits {
+            assert!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        sleep(Duration::from_millis(20)).await;
+        holder.release().await;
+        sleep(late).await;
+        let asked = Instant::now();
+        let guard = soon("a turn", manager.acquire(&KEY, &POLICY)).await.unwrap();
+        let took = asked.elapsed();
+        assert!(took <= OFFER * 4 + S::SLACK, "{took:?} behind {hanging}");
+        drop(guard);
+        // They are served when somebody polls them again.
+        for wait in waits {
+            drop(soon("a late turn", wait).await.unwrap());
+        }
     }
 }

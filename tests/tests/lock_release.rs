@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use lockrt::{LockError, LockKey, LockPolicy, OnCancel, Released};
-use lockrt_tests::{Setup, caught, on_each_backend, polled, until, with_thread_keepers};
+use lockrt_tests::{Setup, caught, on_each_backend, polled, settled, until, with_thread_keepers};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
@@ -110,11 +110,15 @@ async fn a_lock_is_free_after_an_outer_time_out(setup: &impl Setup) {
 
 /// Drops the call after its first poll, its second, and so on until it is ready, both at once and
 /// after the answers have come that it never sees. Says how many polls it took.
-async fn dropped_at_any_await(setup: &impl Setup, policy: &LockPolicy, after: impl AsyncFn(bool)) -> usize {
+async fn dropped_at_any_await(
+    setup: &impl Setup,
+    policy: &LockPolicy,
+    after: impl AsyncFn(bool, Instant),
+) -> usize {
     for linger in [Duration::ZERO, Duration::from_millis(20)] {
         for polls in 0.. {
             let manager = setup.manager();
-            let mut running = false;
+            let (mut running, asked) = (false, Instant::now());
             let call = manager.run(&KEY, policy, async |_| {
                 running = true;
                 for _ in 0..3 {
@@ -136,17 +140,15 @@ async fn dropped_at_any_await(setup: &impl Setup, policy: &LockPolicy, after: im
                 }
                 return polls;
             }
-            // A shutdown is over when the keeper has nothing left to do.
-            let report = manager.shutdown(Duration::from_secs(2)).await;
-            assert!(report.is_clean(), "dropped after {polls} polls: {report}");
-            after(running).await;
+            settled(manager, &format!("dropped after {polls} polls")).await;
+            after(running, asked).await;
         }
     }
     unreachable!("the call ends some time")
 }
 
 async fn a_lock_is_free_after_its_future_was_dropped_at_any_await(setup: &impl Setup) {
-    let polls = dropped_at_any_await(setup, &LONG, async |_| assert!(is_free(setup).await)).await;
+    let polls = dropped_at_any_await(setup, &LONG, async |_, _| assert!(is_free(setup).await)).await;
     assert!(polls >= 6, "acquire, four awaits and release: {polls}");
 }
 
@@ -169,13 +171,16 @@ async fn a_lock_that_cancellation_keeps_is_free_after_ok_and_an_error(setup: &im
 
 /// The key stays for what is left of its TTL, and not for longer.
 async fn lasts_to_its_ttl(setup: &impl Setup, acquired: Instant) {
-    // A release would be through by half of it.
-    while acquired.elapsed() < TTL / 2 {
-        assert_eq!(setup.held().await, 1, "given back after {:?}", acquired.elapsed());
+    loop {
+        let held = setup.held().await;
+        // Read after the question: a machine may stall in between.
+        if acquired.elapsed() >= TTL * 9 / 10 {
+            break;
+        }
+        assert_eq!(held, 1, "given back after {:?}", acquired.elapsed());
         sleep(Duration::from_millis(10)).await;
     }
     until("the lock has expired", async || is_free(setup).await).await;
-    assert!(acquired.elapsed() >= TTL * 9 / 10, "{:?}", acquired.elapsed());
 }
 
 async fn a_lock_that_cancellation_keeps_lasts_to_its_ttl_after_a_panic(setup: &impl Setup) {
@@ -197,12 +202,12 @@ async fn a_lock_that_cancellation_keeps_lasts_to_its_ttl_after_an_outer_time_out
 async fn a_lock_that_cancellation_keeps_lasts_to_its_ttl_after_its_future_was_dropped_at_any_await(
     setup: &impl Setup,
 ) {
-    dropped_at_any_await(setup, &KEPT, async |running| {
+    dropped_at_any_await(setup, &KEPT, async |running, asked| {
         if running {
-            assert_eq!(setup.held().await, 1, "the body may have an effect in flight");
+            // The body may have an effect in flight.
+            lasts_to_its_ttl(setup, asked).await;
         }
-        // Where no body ran there is nothing to wait for; else the TTL ends it.
-        until("the lock is free", async || is_free(setup).await).await;
+        assert!(is_free(setup).await);
     })
     .await;
 }
@@ -214,13 +219,10 @@ fn runtimes() -> [Runtime; 2] {
 }
 
 /// Shuts a runtime down while a body runs on it; says what happened to the lock, by `after`.
-fn shut_down_under_a_body<S>(setup: &S, policy: LockPolicy, after: impl AsyncFn())
-where
-    S: Setup,
-{
+fn shut_down_under_a_body(setup: &impl Setup, policy: LockPolicy, after: impl AsyncFn(Instant)) {
     let [_, watching] = runtimes();
     for runtime in runtimes() {
-        let manager = setup.manager();
+        let (manager, asked) = (setup.manager(), Instant::now());
         let (begins, began) = tokio::sync::oneshot::channel();
         runtime.spawn(async move {
             let guard = manager.acquire(&KEY, &policy).await.unwrap();
@@ -228,26 +230,18 @@ where
             std::future::pending::<()>().await;
             drop(guard);
         });
-        runtime.block_on(async {
-            began.await.unwrap();
-            assert_eq!(setup.held().await, 1);
-        });
+        runtime.block_on(began).unwrap();
         drop(runtime);
-        watching.block_on(after());
+        watching.block_on(after(asked));
     }
 }
 
 fn a_lock_is_free_after_its_runtime_was_shut_down(setup: &impl Setup) {
-    shut_down_under_a_body(setup, LONG, async || {
+    shut_down_under_a_body(setup, LONG, async |_| {
         until("the lock is free", async || is_free(setup).await).await;
     });
 }
 
 fn a_lock_that_cancellation_keeps_outlives_its_runtime(setup: &impl Setup) {
-    shut_down_under_a_body(setup, KEPT, async || {
-        assert_eq!(setup.held().await, 1);
-        let dropped = Instant::now();
-        until("the lock has expired", async || is_free(setup).await).await;
-        assert!(dropped.elapsed() >= TTL / 4, "{:?}", dropped.elapsed());
-    });
+    shut_down_under_a_body(setup, KEPT, async |asked| lasts_to_its_ttl(setup, asked).await);
 }

@@ -9,7 +9,7 @@ use lockrt::{LockError, LockKey, LockPolicy, LossReason, OnCancel};
 use lockrt_tests::{Call, Fate, Faulty, Setup, caught, on_each_backend, soon, until, with_thread_keepers};
 use tokio::time::{Instant, sleep, timeout};
 
-const TTL: Duration = Duration::from_millis(300);
+const TTL: Duration = Duration::from_millis(400);
 const DAY: Duration = Duration::from_secs(86_400);
 const RENEWED: LockPolicy = LockPolicy::new(TTL).renew(DAY);
 

@@ -5,8 +5,9 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use lockrt::{LockError, ReleaseMode};
-use lockrt::{LockKey, LockPolicy, LossReason, OnLost, Released};
+use lockrt::{
+    LockError, LockKey, LockManager, LockPolicy, LossReason, OnLost, ReleaseMode, Released, distributed_lock,
+};
 use lockrt_tests::{
     Call, Fate, Faulty, RedisServer, Setup, on_each_backend, soon, until, with_thread_keepers,
 };
@@ -26,6 +27,7 @@ on_each_backend! {
 }
 
 with_thread_keepers! {
+    a_bodys_own_error_stays_after_a_loss,
     a_value_that_came_late_is_lost,
     a_value_that_came_late_stands_where_losses_are_only_reported,
 }
@@ -141,4 +143,33 @@ fn a_value_that_came_late_is_lost(setup: &impl Setup) {
 
 fn a_value_that_came_late_stands_where_losses_are_only_reported(setup: &impl Setup) {
     assert_eq!(late(setup, &POLICY.on_lost(OnLost::Report)).unwrap(), 17);
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum AppError {
+    Own,
+    Lost,
+}
+
+impl From<LockError> for AppError {
+    fn from(refusal: LockError) -> Self {
+        assert!(refusal.is_lost(), "{refusal:?}");
+        Self::Lost
+    }
+}
+
+type Answer = Result<u32, AppError>;
+
+/// Ends after its lease, in one way or the other.
+#[distributed_lock(key = "orders:{order}", ttl_ms = 600, manager = manager)]
+async fn ends_late(manager: &LockManager, order: u32, answer: Answer) -> Answer {
+    std::thread::sleep(TTL * 2);
+    answer
+}
+
+fn a_bodys_own_error_stays_after_a_loss(setup: &impl Setup) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let manager = setup.manager();
+    assert_eq!(runtime.block_on(ends_late(&manager, 7, Err(AppError::Own))), Err(AppError::Own));
+    assert_eq!(runtime.block_on(ends_late(&manager, 7, Ok(17))), Err(AppError::Lost));
 }

@@ -36,7 +36,8 @@ async fn a_wait_ends_at_its_deadline<S: Setup>(setup: &S) {
     match refusal {
         LockError::Contended { waited, retry_after: Some(left), .. } => {
             assert!(waited >= WAIT && waited <= took, "{waited:?}");
-            assert!(left + WAIT <= LONG.ttl(), "{left:?}");
+            // It was right when the last answer left.
+            assert!(left + WAIT <= LONG.ttl() + S::SLACK, "{left:?}");
         }
         other => panic!("{other:?}"),
     }
@@ -45,8 +46,15 @@ async fn a_wait_ends_at_its_deadline<S: Setup>(setup: &S) {
 async fn a_wait_of_nothing_makes_one_attempt(setup: &impl Setup) {
     let policy = LONG.wait(Duration::ZERO);
     let manager = setup.manager();
-    let holder = soon("a free lock", manager.acquire(&KEY, &policy)).await.unwrap();
-    let refusal = soon("a refusal", manager.acquire(&KEY, &policy)).await.unwrap_err();
+    // That attempt has 40 ms, and a busy machine may take longer to answer.
+    let asks = async || loop {
+        match manager.acquire(&KEY, &policy).await {
+            Err(LockError::Unavailable { .. }) => {}
+            answered => return answered,
+        }
+    };
+    let holder = soon("a free lock", asks()).await.unwrap();
+    let refusal = soon("a refusal", asks()).await.unwrap_err();
     assert!(refusal.is_contended(), "{refusal:?}");
     drop(holder);
 }

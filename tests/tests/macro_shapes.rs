@@ -567,3 +567,31 @@ async fn other_refusals_are_no_contention() {
     assert_eq!(optional().await, Some(1));
     assert!(matches!(of_id("").await, Err(Fault::Lock(LockError::InvalidKey { .. }))));
 }
+
+// Bodies on one line, as other formatters and macros write them: their braces are not superfluous.
+#[rustfmt::skip]
+mod on_one_line {
+    use super::{Answer, distributed_lock};
+
+    #[distributed_lock(key = "line:{id}", ttl_ms = 5_000)]
+    pub(super) async fn value(id: u8) -> Answer<u8> { Ok(id) }
+
+    #[distributed_lock(key = "line:{id}", ttl_ms = 5_000)]
+    pub(super) async fn choice(id: u8) -> Answer<u8> { if id == 0 { Ok(1) } else { value(id - 1).await } }
+
+    #[distributed_lock(key = "line", ttl_ms = 5_000)]
+    pub(super) async fn matched(answer: Answer<u8>) -> Answer<u8> { match answer { Ok(id) => Ok(id + 1), other => other } }
+
+    #[distributed_lock(key = "unit", ttl_ms = 5_000, on_contention = skip)]
+    pub(super) async fn unit(seen: &mut Vec<u8>) { seen.push(1) }
+}
+
+#[tokio::test]
+async fn a_body_may_stand_on_one_line() {
+    let _locks = lockrt::testing::memory();
+    let mut seen = Vec::new();
+    on_one_line::unit(&mut seen).await;
+    assert_eq!(seen, [1]);
+    assert_eq!(on_one_line::choice(1).await.unwrap(), 0);
+    assert_eq!(on_one_line::matched(Ok(1)).await.unwrap(), 2);
+}

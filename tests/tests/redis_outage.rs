@@ -195,6 +195,20 @@ async fn a_paused_server_keeps_nobody_waiting_and_is_found_again() {
 }
 
 #[tokio::test]
+async fn a_slow_answer_is_waited_for_as_long_as_the_caller_likes() {
+    let server = RedisServer::start();
+    let client = Redis::from_url(&server.url()).unwrap();
+    granted(&client, &claim(&key("warm"), TTL)).await;
+    server.pause();
+    let owner = claim(&key("orders"), TTL);
+    let resumed = async {
+        tokio::time::sleep(Duration::from_millis(800)).await;
+        server.resume();
+    };
+    let (_, ()) = soon("a late grant", async { tokio::join!(granted(&client, &owner), resumed) }).await;
+}
+
+#[tokio::test]
 async fn a_connection_that_fell_silent_is_replaced_though_it_never_breaks() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port(), 1).await;

@@ -61,9 +61,9 @@ async fn a_primary_that_became_a_replica_is_left_and_found_again() {
     let client = Redis::from_url(&server.url()).unwrap();
     let owner = claim(&key("orders"), TTL);
     granted(&client, &owner).await;
-    let connections = async || -> u64 {
-        let info: redis::InfoDict =
-            redis::cmd("INFO").arg("stats").query_async(&mut server.raw().await).await.unwrap();
+    let mut raw = server.raw().await;
+    let mut connections = async || -> u64 {
+        let info: redis::InfoDict = redis::cmd("INFO").arg("stats").query_async(&mut raw).await.unwrap();
         info.get("total_connections_received").unwrap()
     };
     command(&server, &["REPLICAOF", "127.0.0.1", "1"]).await;

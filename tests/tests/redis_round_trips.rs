@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use lockrt::testing::claim;
-use lockrt::{Backend, Claim, Redis, Renewed};
+use lockrt::{Backend, Claim, LockManager, LockPolicy, Redis, Released, Renewed};
 use lockrt_tests::{RedisServer, granted, key};
 
 const TTL: Duration = Duration::from_secs(10);
@@ -45,6 +45,21 @@ async fn an_uncontended_lock_is_one_call_to_acquire_and_one_to_release() {
     client.release(&owner).await.unwrap();
     let calls = calls_since(&server, &before).await;
     let expected = [("evalsha", 1), ("get", 1), ("del", 1), ("publish", 1)];
+    assert_eq!(calls, expected.map(|(name, count)| (name.to_owned(), count)).into());
+}
+
+#[tokio::test]
+async fn a_manager_adds_no_call_to_those_of_its_backend() {
+    const POLICY: LockPolicy = LockPolicy::new(TTL).wait(TTL).renew(Duration::from_secs(60));
+    let server = RedisServer::start();
+    let manager = LockManager::from_url(&server.url()).await.unwrap();
+    let before = server.commandstats().await;
+    for _ in 0..10 {
+        let guard = manager.acquire(&key("orders"), &POLICY).await.unwrap();
+        assert_eq!(guard.release().await, Released::Freed);
+    }
+    let calls = calls_since(&server, &before).await;
+    let expected = [("evalsha", 20), ("get", 30), ("set", 20), ("time", 10), ("del", 10), ("publish", 10)];
     assert_eq!(calls, expected.map(|(name, count)| (name.to_owned(), count)).into());
 }
 

@@ -143,6 +143,13 @@ async fn a_missing_manager_is_internal() {
 }
 
 #[test]
+fn a_holder_without_an_end_in_sight_has_a_delay_all_the_same() {
+    let (waited, retry_after) = (Duration::ZERO, Some(Duration::MAX));
+    let refusal = LockError::Contended { name: "quotes", key: key("quote:7"), waited, retry_after };
+    assert!(retry_delay(&Status::from(refusal)).is_some_and(|delay| delay > Duration::from_secs(1 << 32)));
+}
+
+#[test]
 fn interceptors_of_this_process_find_the_refusal_behind_the_status() {
     let status = Status::from(LockError::ShuttingDown);
     let source = status.source().unwrap().downcast_ref::<LockError>();

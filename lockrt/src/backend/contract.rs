@@ -80,6 +80,9 @@ pub trait Backend: Debug + Send + Sync + 'static {
 
     /// Resolves when the claim's key may be free. A hint: early, late or never are all legal.
     ///
+    /// One that [wakes](Capabilities::wakes) looks at the key once more after it has begun to
+    /// listen, else a release between the refused attempt and this call goes unheard.
+    ///
     /// # Cancellation
     ///
     /// Dropping it has no effect.

@@ -139,7 +139,10 @@ impl Backend for Memory {
             _ => return Ok(Released::NotHeld),
         }
         locks.held.remove(claim.key());
-        if let Some(listeners) = locks.listeners.get(claim.key()) {
+        let listeners = locks.listeners.get(claim.key()).cloned();
+        // Whoever is woken runs code of others, which may come back here.
+        drop(locks);
+        if let Some(listeners) = listeners {
             listeners.notify_waiters();
         }
         Ok(Released::Freed)
@@ -178,9 +181,49 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         let mut locks = self.memory.locks();
-        // One reference is ours and one is the list's.
-        if Arc::strong_count(&self.notify) <= 2 {
+        // Ours ends here, where nobody else can count or take references to the same one.
+        drop(std::mem::take(&mut self.notify));
+        if locks.listeners.get(&self.key).is_some_and(|listed| Arc::strong_count(listed) == 1) {
             locks.listeners.remove(&self.key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::token::{OwnerLabel, ProcessRandom};
+
+    fn claim(number: u32) -> Claim {
+        let owner = OwnerToken::fresh(&OwnerLabel::new("test"), ProcessRandom::get().unwrap());
+        Claim::new(LockKey::new(format!("k{number}")).unwrap(), owner, Duration::from_secs(1), true)
+    }
+
+    #[test]
+    fn listeners_that_leave_together_leave_no_entry() {
+        let memory = Memory::new();
+        let claims: Vec<_> = (0..500).map(claim).collect();
+        let step = AtomicUsize::new(0);
+        let meet = |count: usize| {
+            step.fetch_add(1, Ordering::SeqCst);
+            while step.load(Ordering::SeqCst) < count * 2 {
+                std::hint::spin_loop();
+            }
+        };
+        std::thread::scope(|threads| {
+            for _ in 0..2 {
+                threads.spawn(|| {
+                    for (round, claim) in claims.iter().enumerate() {
+                        let listening = memory.freed(claim);
+                        meet(round + 1);
+                        drop(listening);
+                    }
+                });
+            }
+        });
+        assert_eq!(memory.locks().listeners.len(), 0);
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::Service;
 use super::asking::{LONG, SHORT, freed, granted, granted_soon, held, key, soon};
@@ -49,8 +50,11 @@ pub async fn a_release_at_any_moment_of_a_waiters_round_wakes_it(service: &impl 
                 }
             }
         });
-        // Spread over the round trips of a local server; the multiplier visits every step once.
-        sleep(Duration::from_micros(round * 37 % 200 * 10)).await;
+        // Over the first round trips of a local server; a sleep would be a millisecond at least.
+        let (start, moment) = (Instant::now(), Duration::from_micros(round * 3));
+        while start.elapsed() < moment {
+            yield_now().await;
+        }
         freed(&one, &holder).await;
         assert!(soon("a waiter's turn", waiting).await.is_ok());
         freed(&*two, &waiter).await;

@@ -1,11 +1,8 @@
 //! The loop that carries out the keeper's decisions.
 
-use std::collections::{BTreeMap, HashMap};
-use std::future::{Future, pending, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::collections::HashMap;
+use std::future::pending;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -16,6 +13,8 @@ use crate::backend::erased::DynBackend;
 use crate::claim::{Attempt, Claim, Released, Renewed};
 use crate::clock::{Clock, Moment};
 use crate::error::{BackendError, LossReason};
+use crate::keeper::foreign::{bounded, caught, tell, waking};
+use crate::keeper::timers::Timers;
 use crate::keeper::{Answer, Order, Woken};
 use crate::key::LockKey;
 use crate::observe;
@@ -30,8 +29,7 @@ pub(super) struct Driver {
     machine: Keeping,
     seats: HashMap<Id, Seat>,
     calls: JoinSet<Done>,
-    timers: BTreeMap<(Moment, u64), Box<dyn FnOnce() + Send>>,
-    timers_set: u64,
+    timers: Timers,
     closing: Vec<oneshot::Sender<Remains>>,
 }
 
@@ -87,8 +85,7 @@ impl Driver {
             machine: Keeping::default(),
             seats: HashMap::new(),
             calls: JoinSet::new(),
-            timers: BTreeMap::new(),
-            timers_set: 0,
+            timers: Timers::default(),
             closing: Vec::new(),
         }
     }
@@ -107,7 +104,7 @@ impl Driver {
     }
 
     async fn next(&mut self, open: bool) -> Next {
-        let timer = self.timers.first_key_value().map(|((at, _), _)| *at);
+        let timer = self.timers.next_due();
         let due = self.machine.next_due().into_iter().chain(timer).min();
         let rest = due.map(|at| at.since(self.clock.now()));
         let time = async {
@@ -150,10 +147,7 @@ impl Driver {
                     self.step(Event::Release { id, parting });
                 }
             }
-            Order::At { at, call } => {
-                self.timers_set += 1;
-                self.timers.insert((at, self.timers_set), call);
-            }
+            Order::At { at, timer } => self.timers.set(at, timer),
             Order::Probe { claim, within, answer } => self.probe(claim, within, answer),
             Order::Close { within, answer } => {
                 self.closing.push(answer);
@@ -183,7 +177,7 @@ impl Driver {
             Done::Freed { id, result } => self.step(Event::Freed { id, result }),
             Done::Paused { id, woken } => {
                 if let Some(pause) = self.seats.get_mut(&id).and_then(|seat| seat.pause.take()) {
-                    let _ = pause.answer.send(if woken { Woken::Yes } else { Woken::No });
+                    tell(pause.answer, if woken { Woken::Yes } else { Woken::No });
                 }
             }
             Done::Nothing => {}
@@ -192,11 +186,8 @@ impl Driver {
 
     fn time(&mut self) {
         let now = self.clock.now();
-        while let Some(timer) = self.timers.first_entry() {
-            if timer.key().0 > now {
-                break;
-            }
-            timer.remove()();
+        while let Some(timer) = self.timers.take_due(now) {
+            waking(timer.call);
         }
         self.step(Event::Tick);
     }
@@ -217,7 +208,7 @@ impl Driver {
                 if let Some(seat) = self.seats.get_mut(&id)
                     && let Some(answer) = seat.release.take()
                 {
-                    let _ = answer.send(released);
+                    tell(answer, released);
                     observe::released(seat.name, &seat.key, released);
                 }
             }
@@ -234,7 +225,7 @@ impl Driver {
             }
             Action::Closed(remains) => {
                 for answer in self.closing.drain(..) {
-                    let _ = answer.send(remains.clone());
+                    tell(answer, remains.clone());
                 }
             }
         }
@@ -251,7 +242,7 @@ impl Driver {
         let backend = Arc::clone(&self.backend);
         let sent = self.clock.now();
         self.calls.spawn(async move {
-            let result = bounded(within, backend.try_acquire(&claim)).await.and_then(|result| result);
+            let result = bounded(within, || backend.try_acquire(&claim)).await.and_then(|result| result);
             Done::Tried { id, sent, result }
         });
     }
@@ -264,7 +255,7 @@ impl Driver {
         let sent = self.clock.now();
         self.calls.spawn(async move {
             let claims: Vec<&Claim> = claims.iter().collect();
-            let answers = match bounded(shortest / 6, backend.renew(&claims)).await {
+            let answers = match bounded(shortest / 6, || backend.renew(&claims)).await {
                 Ok(answers) => answers.into_iter().map(Some).collect(),
                 Err(error) => vec![Some(Renewed::Unknown(error)); ids.len()],
             };
@@ -278,7 +269,7 @@ impl Driver {
         let backend = Arc::clone(&self.backend);
         self.calls.spawn(async move {
             let within = attempt_timeout(claim.ttl());
-            let result = bounded(within, backend.release(&claim)).await.and_then(|result| result);
+            let result = bounded(within, || backend.release(&claim)).await.and_then(|result| result);
             Done::Freed { id, result }
         });
     }
@@ -286,8 +277,8 @@ impl Driver {
     fn probe(&mut self, claim: Claim, within: Duration, answer: oneshot::Sender<Result<(), BackendError>>) {
         let backend = Arc::clone(&self.backend);
         self.calls.spawn(async move {
-            let result = bounded(within, backend.release(&claim)).await.and_then(|result| result);
-            let _ = answer.send(result.map(|_| ()));
+            let result = bounded(within, || backend.release(&claim)).await.and_then(|result| result);
+            tell(answer, result.map(|_| ()));
             Done::Nothing
         });
     }
@@ -295,7 +286,7 @@ impl Driver {
     fn pause(&mut self, id: Id, until: Moment, listen: bool, answer: oneshot::Sender<Woken>) {
         let claim = self.machine.claim(id).filter(|_| !self.machine.is_closing()).cloned();
         let Some(claim) = claim else {
-            let _ = answer.send(Woken::ShuttingDown);
+            tell(answer, Woken::ShuttingDown);
             return;
         };
         let heard = listen.then(|| match self.seats.get(&id).and_then(|seat| seat.listener.as_ref()) {
@@ -331,7 +322,7 @@ impl Driver {
         let (backend, claim, told) = (Arc::clone(&self.backend), claim.clone(), Arc::clone(&heard));
         let task = self.calls.spawn(async move {
             // A backend that panics here is one that never wakes.
-            if caught(backend.freed(&claim)).await.is_ok() {
+            if caught(|| backend.freed(&claim)).await.is_ok() {
                 told.notify_one();
             } else {
                 pending::<()>().await;
@@ -346,20 +337,20 @@ impl Driver {
         let Some(seat) = self.seats.get_mut(&id) else { return };
         if let (Told::ShuttingDown, Some(pause)) = (&told, seat.pause.take()) {
             pause.task.abort();
-            let _ = pause.answer.send(Woken::ShuttingDown);
+            tell(pause.answer, Woken::ShuttingDown);
         }
         if let Told::Granted { .. } = told {
             seat.stop_waiting();
         }
         if let Some(attempt) = seat.attempt.take() {
             // A caller that is gone has dropped its seat, and that order is on its way here.
-            let _ = attempt.send(Answer { told, ended: Arc::clone(&seat.ended) });
+            tell(attempt, Answer { told, ended: Arc::clone(&seat.ended) });
         }
     }
 
     fn lost(&mut self, id: Id, reason: LossReason) {
         if let Some(seat) = self.seats.get(&id) {
-            seat.ended.notify_waiters();
+            waking(|| seat.ended.notify_waiters());
             observe::lost(seat.name, &seat.key, reason);
         }
     }
@@ -385,23 +376,4 @@ impl Seat {
             pause.task.abort();
         }
     }
-}
-
-/// The call's output, or why there is none within the bound.
-async fn bounded<T>(within: Duration, call: impl Future<Output = T>) -> Result<T, BackendError> {
-    match timeout(within, caught(call)).await {
-        Ok(output) => output,
-        Err(_) => Err(BackendError::unknown(format!("no answer within {} ms", within.as_millis()))),
-    }
-}
-
-/// The call's output, or that it panicked: one bad call must not end the keeper.
-async fn caught<T>(call: impl Future<Output = T>) -> Result<T, BackendError> {
-    let mut call = pin!(call);
-    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx))) {
-        Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
-        Ok(Poll::Pending) => Poll::Pending,
-        Err(_) => Poll::Ready(Err(BackendError::unknown("the backend panicked"))),
-    })
-    .await
 }

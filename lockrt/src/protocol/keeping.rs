@@ -104,6 +104,9 @@ impl Keeping {
     fn try_claim(&mut self, id: Id, claim: Claim, terms: Terms, now: Moment, actions: &mut Vec<Action>) {
         if self.closing.is_some() {
             actions.push(Action::Tell(id, Told::ShuttingDown));
+            if !self.entries.contains_key(&id) {
+                actions.push(Action::Forget(id));
+            }
             return;
         }
         self.entries.entry(id).or_insert_with(|| Kept::new(claim, terms, now)).trying(now);
@@ -146,7 +149,12 @@ impl Keeping {
     }
 
     fn close(&mut self, until: Moment, now: Moment, actions: &mut Vec<Action>) {
-        self.closing = Some(Closing { until, cut: false, told: false, kept: Vec::new() });
+        let running = self.closing.take().filter(|closing| !closing.told);
+        self.closing = Some(match running {
+            // Both end together, so that neither takes longer than it was told.
+            Some(closing) => Closing { until: closing.until.min(until), ..closing },
+            None => Closing { until, cut: false, told: false, kept: Vec::new() },
+        });
         for id in self.ids(Kept::is_trying) {
             actions.push(Action::Tell(id, Told::ShuttingDown));
             self.with(id, actions, |entry, actions| entry.release(id, Parting::Unused, now, actions));

@@ -153,7 +153,7 @@ impl Waiting {
     fn pause(&mut self, now: Moment) -> Step {
         let poll = spread(self.ttl * 2 / 3, self.seed.wrapping_add(self.answers.into()));
         // One millisecond more, so that the lease has ended when the attempt arrives.
-        let end = self.free_in.map_or(UNKNOWN_END, |left| left + Duration::from_millis(1));
+        let end = self.free_in.map_or(UNKNOWN_END, |left| left.saturating_add(Duration::from_millis(1)));
         self.until(now + poll.min(end), true, now)
     }
 
@@ -340,6 +340,14 @@ mod tests {
         let mut acquire = waiting(Contention::Wait(ms(100)), 900);
         assert!(matches!(acquire.start(at(0)), Step::Try { within } if within == ms(100)));
         assert!(matches!(acquire.step(silent(), at(100)), Step::Unavailable(_)));
+    }
+
+    #[test]
+    fn a_holder_whose_end_is_beyond_counting_is_waited_for() {
+        let mut acquire = waiting(Contention::WaitForever, 900);
+        acquire.start(at(0));
+        let step = acquire.step(Event::Held { free_in: Some(Duration::MAX) }, at(2));
+        assert!(matches!(step, Step::Pause { until, .. } if until <= at(2 + 750)), "{step:?}");
     }
 
     #[test]

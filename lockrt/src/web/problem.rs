@@ -67,7 +67,7 @@ mod document {
 
     /// The value of `Retry-After`, rounded up: a client that comes too early is refused again.
     pub(in crate::web) fn retry_seconds(error: &LockError) -> Option<u64> {
-        retry_after(error).map(|after| after.as_secs() + u64::from(after.subsec_nanos() > 0))
+        retry_after(error).map(|after| after.as_secs().saturating_add(u64::from(after.subsec_nanos() > 0)))
     }
 }
 
@@ -93,6 +93,7 @@ mod tests {
         assert_eq!(told(2_000), Some(2));
         assert_eq!(told(2_001), Some(3));
         assert_eq!(retry_seconds(&contended(None)), Some(1));
+        assert_eq!(retry_seconds(&contended(Some(Duration::MAX))), Some(u64::MAX), "no end in sight");
         assert_eq!(retry_seconds(&LockError::NotInstalled), None);
     }
 

@@ -82,7 +82,7 @@ fn known(code: &str) -> Option<(&'static str, bool)> {
              evalsha, script|load, publish, subscribe",
             true,
         ),
-        "WRONGPASS" => ("user name or password is wrong", true),
+        "WRONGPASS" => ("user name or password is wrong; correct them in the URL", true),
         "WRONGTYPE" => {
             ("the key of this lock or of its fence holds another type of value; use another prefix", true)
         }

@@ -21,11 +21,17 @@ pub(super) fn client(url: &str) -> Result<Client, SetupError> {
                 "TLS is not supported yet; use redis:// inside a trusted network or a TLS tunnel",
             ));
         }
-        _ => return Err(SetupError::UnknownScheme { scheme: scheme.to_owned() }),
+        _ => {
+            let known = "`redis://host:port` or `unix:///path`";
+            return Err(SetupError::UnknownScheme { scheme: scheme.to_owned(), known });
+        }
     }
     // The driver's own message may quote the URL, so only its category is shown.
-    let info = url.into_connection_info().map_err(|error| {
-        invalid(&format!("{}; write redis://user:password@host:port/db", error.category()))
+    let info = url.into_connection_info().map_err(|_| {
+        invalid(
+            "write redis://user:password@host:port/number, where the port is below 65536, the database is a \
+             number, and a password's `/`, `#`, `?`, `@` and `%` are percent-encoded",
+        )
     })?;
     Client::open(settings(info)).map_err(|error| invalid(error.category()))
 }

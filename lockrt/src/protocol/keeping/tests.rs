@@ -265,7 +265,7 @@ fn a_shutdown_waits_for_bodies_then_takes_their_leases_and_says_what_is_left() {
     let (mut keeping, word) = held(terms());
     assert!(keeping.step(Event::Close { until: at(100) }, at(50)).is_empty());
     let refused = try_one(&mut keeping, 2, terms(), 60);
-    assert!(matches!(refused.as_slice(), [Action::Tell(2, Told::ShuttingDown)]));
+    assert!(matches!(refused.as_slice(), [Action::Tell(2, Told::ShuttingDown), Action::Forget(2)]));
     assert_eq!(keeping.next_due(), Some(at(100)));
     assert!(matches!(
         tick(&mut keeping, 100).as_slice(),
@@ -309,4 +309,45 @@ fn many_leases_are_renewed_in_few_calls_and_one_answer_concerns_one_lease() {
     let answers = vec![(0, Some(Renewed::Gone)), (1, None), (2, Some(Renewed::Extended))];
     let actions = keeping.step(Event::Renewed { sent: at(300), answers }, at(310));
     assert!(matches!(actions.as_slice(), [Action::Lost(0, LossReason::Gone)]), "{actions:?}");
+}
+
+fn close(keeping: &mut Keeping, until: u64, now: u64) -> Vec<Action> {
+    keeping.step(Event::Close { until: at(until) }, at(now))
+}
+
+fn remains(actions: &[Action]) -> Option<(usize, usize)> {
+    actions.iter().find_map(|action| match action {
+        Action::Closed(remains) => Some((remains.unreleased.len(), remains.kept.len())),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_later_shutdown_does_not_prolong_an_earlier_one() {
+    let (mut keeping, word) = held(terms());
+    close(&mut keeping, 100, 0);
+    close(&mut keeping, 700, 50);
+    assert_eq!(keeping.next_due(), Some(at(100)));
+    tick(&mut keeping, 100);
+    assert_eq!(word.at(at(100)).0, Standing::Ended(End::Lost(LossReason::ShuttingDown)));
+    assert_eq!(remains(&freed(&mut keeping, Released::Freed, 101)), Some((0, 0)));
+}
+
+#[test]
+fn a_later_shutdown_knows_what_an_earlier_one_keeps() {
+    let (mut keeping, _) = held(Terms { hold_on_cancel: true, ..terms() });
+    try_one(&mut keeping, 2, terms(), 0);
+    granted(&mut keeping, 2, 0, 0);
+    close(&mut keeping, 100, 0);
+    assert_eq!(remains(&tick(&mut keeping, 100)), None, "one release is not answered yet");
+    assert_eq!(remains(&close(&mut keeping, 101, 101)), None);
+    assert_eq!(remains(&tick(&mut keeping, 1_100)), Some((1, 1)));
+}
+
+#[test]
+fn an_acquire_after_a_shutdown_is_refused_and_forgotten() {
+    let mut keeping = Keeping::default();
+    close(&mut keeping, 100, 0);
+    let actions = try_one(&mut keeping, 1, terms(), 1);
+    assert!(matches!(actions[..], [Action::Tell(1, Told::ShuttingDown), Action::Forget(1)]), "{actions:?}");
 }
