@@ -37,7 +37,7 @@
 //! | connect, and lock without the attribute | [`LockManager`], [`LockPolicy`], [`LockKey`] |
 //! | work under a lock | [`Lease`], [`LockGuard`], [`current_lease`] |
 //! | test a service without a server | [`testing`] |
-//! | use types of your own in a key, or as return value | [`KeyPart`], [`FromLockError`], [`Skipped`] |
+//! | use types of your own in a key, or as return value | [`KeyPart`], [`key_part!`], [`FromLockError`], [`Skipped`] |
 //! | write a backend | [`Backend`], and the next section |
 //!
 //! # Adding a backend
