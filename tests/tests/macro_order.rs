@@ -229,14 +229,15 @@ mod actix_handlers {
     }
 }
 
-#[distributed_lock(key = "outer:{id}", ttl_ms = 5_000)]
-#[distributed_lock(key = "inner:{id}", ttl_ms = 5_000, lease = held)]
-async fn two_locks(id: u8) -> Result<String, LockError> {
-    Ok(held.key().as_str().to_owned())
+#[distributed_lock(key = "upper:{id}", ttl_ms = 5_000)]
+#[distributed_lock(key = "lower:{id}", ttl_ms = 5_000, lease = lower)]
+async fn two_locks(id: u8) -> Result<[String; 2], LockError> {
+    let innermost = lockrt::current_lease().ok_or(LockError::NotInstalled)?;
+    Ok([lower.key().as_str().to_owned(), innermost.key().as_str().to_owned()])
 }
 
 #[tokio::test]
-async fn two_locks_on_different_keys_nest() {
+async fn of_two_locks_the_lower_one_is_taken_first() {
     let _locks = lockrt::testing::memory();
-    assert_eq!(two_locks(1).await.unwrap(), "inner:1");
+    assert_eq!(two_locks(1).await.unwrap(), ["lower:1", "upper:1"]);
 }
