@@ -53,9 +53,9 @@ trait Traced {
     async fn above(&self, id: u8, (from, to): (u8, u8)) -> Result<u8, LockError>;
     async fn below(&mut self, id: u8, (from, to): (u8, u8), _: Vec<u8>) -> Result<u8, LockError>;
     async fn nothing(&self);
-    async fn default_body(&self, mut id: String) -> Result<String, LockError> {
+    async fn default_body(&self, mut id: String, (more, _): (String, u8)) -> Result<String, LockError> {
         id.push('!');
-        Ok(id)
+        Ok(id + &more)
     }
 }
 
@@ -83,10 +83,10 @@ impl Traced for Watched {
         assert!(lockrt::current_lease().is_some());
     }
 
-    #[distributed_lock(key = "d:{id}", ttl_ms = 5_000, manager = self.ask(), on_error = |error| Err(error))]
-    async fn default_body(&self, mut id: String) -> Result<String, LockError> {
+    #[distributed_lock(key = "d:{id}:{more}", ttl_ms = 5_000, manager = self.ask(), on_error = |error| Err(error))]
+    async fn default_body(&self, mut id: String, (more, _): (String, u8)) -> Result<String, LockError> {
         id.push('?');
-        Ok(id)
+        Ok(id + &more)
     }
 }
 
@@ -105,7 +105,7 @@ async fn under_async_trait_instrument_may_stand_on_either_side() {
     assert_eq!(watched.below(7, (1, 2), Vec::new()).await.unwrap(), 10);
     assert_eq!(watched.span.get(), Some("below"));
     watched.nothing().await;
-    assert_eq!(watched.default_body("a".into()).await.unwrap(), "a?");
+    assert_eq!(watched.default_body("a".into(), ("b".into(), 1)).await.unwrap(), "a?b");
 }
 
 #[async_trait::async_trait]
