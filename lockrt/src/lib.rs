@@ -33,7 +33,7 @@
 //!
 //! | to | see |
 //! |---|---|
-//! | annotate a function | [`distributed_lock`] |
+//! | annotate a function | [`distributed_lock`], [`Busy`] |
 //! | connect, and lock without the attribute | [`LockManager`], [`LockPolicy`], [`LockKey`] |
 //! | work under a lock | [`Lease`], [`LockGuard`], [`current_lease`] |
 //! | test a service without a server | [`testing`] |

@@ -324,10 +324,9 @@ mod lint_noise {
     #[cfg(any())]
     async fn left_out() {}
 
+    #[rustfmt::skip] // all on one line
     #[distributed_lock(key = "noise", ttl_ms = 5_000)]
-    async fn elided(text: &str, more: &[&str]) -> Result<usize, LockError> {
-        Ok(text.len() + more.len())
-    }
+    async fn elided(text: &str, more: &[&str]) -> Result<usize, LockError> { Ok(text.len() + more.len()) }
 
     #[tokio::test]
     async fn no_lint_about_unused_arguments_or_lifetimes_appears() {

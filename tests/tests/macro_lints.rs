@@ -124,10 +124,9 @@ impl Task for Shop {
     async fn bare(&self) {}
 }
 
+#[rustfmt::skip] // all on one line
 #[distributed_lock(key = "one", ttl_ms = 10)]
-async fn one_line() -> Result<(), LockError> {
-    Ok(())
-}
+async fn one_line() -> Result<(), LockError> { Ok(()) }
 
 #[tokio::test]
 async fn the_examples_run() -> Result<(), LockError> {

@@ -53,9 +53,9 @@ trait Traced {
     async fn above(&self, id: u8, (from, to): (u8, u8)) -> Result<u8, LockError>;
     async fn below(&mut self, id: u8, (from, to): (u8, u8), _: Vec<u8>) -> Result<u8, LockError>;
     async fn nothing(&self);
-    async fn default_body(&self, mut id: String) -> Result<String, LockError> {
+    async fn default_body(&self, mut id: String, (more, _): (String, u8)) -> Result<String, LockError> {
         id.push('!');
-        Ok(id)
+        Ok(id + &more)
     }
 }
 
@@ -83,10 +83,10 @@ impl Traced for Watched {
         assert!(lockrt::current_lease().is_some());
     }
 
-    #[distributed_lock(key = "d:{id}", ttl_ms = 5_000, manager = self.ask(), on_error = |error| Err(error))]
-    async fn default_body(&self, mut id: String) -> Result<String, LockError> {
+    #[distributed_lock(key = "d:{id}:{more}", ttl_ms = 5_000, manager = self.ask(), on_error = |error| Err(error))]
+    async fn default_body(&self, mut id: String, (more, _): (String, u8)) -> Result<String, LockError> {
         id.push('?');
-        Ok(id)
+        Ok(id + &more)
     }
 }
 
@@ -105,7 +105,7 @@ async fn under_async_trait_instrument_may_stand_on_either_side() {
     assert_eq!(watched.below(7, (1, 2), Vec::new()).await.unwrap(), 10);
     assert_eq!(watched.span.get(), Some("below"));
     watched.nothing().await;
-    assert_eq!(watched.default_body("a".into()).await.unwrap(), "a?");
+    assert_eq!(watched.default_body("a".into(), ("b".into(), 1)).await.unwrap(), "a?b");
 }
 
 #[async_trait::async_trait]
@@ -229,14 +229,15 @@ mod actix_handlers {
     }
 }
 
-#[distributed_lock(key = "outer:{id}", ttl_ms = 5_000)]
-#[distributed_lock(key = "inner:{id}", ttl_ms = 5_000, lease = held)]
-async fn two_locks(id: u8) -> Result<String, LockError> {
-    Ok(held.key().as_str().to_owned())
+#[distributed_lock(key = "upper:{id}", ttl_ms = 5_000)]
+#[distributed_lock(key = "lower:{id}", ttl_ms = 5_000, lease = lower)]
+async fn two_locks(id: u8) -> Result<[String; 2], LockError> {
+    let innermost = lockrt::current_lease().ok_or(LockError::NotInstalled)?;
+    Ok([lower.key().as_str().to_owned(), innermost.key().as_str().to_owned()])
 }
 
 #[tokio::test]
-async fn two_locks_on_different_keys_nest() {
+async fn of_two_locks_the_lower_one_is_taken_first() {
     let _locks = lockrt::testing::memory();
-    assert_eq!(two_locks(1).await.unwrap(), "inner:1");
+    assert_eq!(two_locks(1).await.unwrap(), ["lower:1", "upper:1"]);
 }
