@@ -4,7 +4,7 @@ use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
 use syn::parse::{ParseStream, Parser as _};
 use syn::visit::{self, Visit};
-use syn::{AssocType, Expr, Local, Pat, Result, Stmt, Type};
+use syn::{AssocType, Expr, Local, Pat, Path, Result, Stmt, Type};
 
 use crate::function::Bound;
 
@@ -30,9 +30,7 @@ impl Boxed {
     pub(crate) fn open(body: &Group) -> Option<(Self, Group)> {
         let mut pin: Vec<TokenTree> = body.stream().into_iter().collect();
         let arguments = group(pin.pop()?, Delimiter::Parenthesis)?;
-        let path: Vec<String> = pin.iter().map(ToString::to_string).collect();
-        let is_path = path.iter().rev().skip(4).all(|word| word != "=" && word != ";" && word != "return");
-        if !is_path || !path.concat().ends_with("Box::pin") {
+        if !is_box_pin(&pin) {
             return None;
         }
         let mut keywords: Vec<TokenTree> = arguments.stream().into_iter().collect();
@@ -98,6 +96,15 @@ impl Boxed {
         arguments.set_span(places.0);
         quote!(#pin #arguments)
     }
+}
+
+/// `Box::pin`, and nothing before it that would run outside the lock.
+fn is_box_pin(tokens: &[TokenTree]) -> bool {
+    let path = syn::parse2::<Path>(tokens.iter().cloned().collect());
+    path.is_ok_and(|path| {
+        let mut words = path.segments.iter().rev().map(|segment| segment.ident.to_string());
+        words.next().as_deref() == Some("pin") && words.next().as_deref() == Some("Box")
+    })
 }
 
 fn group(tree: TokenTree, delimiter: Delimiter) -> Option<Group> {

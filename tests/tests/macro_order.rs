@@ -135,6 +135,19 @@ async fn a_default_body_under_async_trait_takes_its_lock_at_the_first_poll() {
     assert_eq!(call.await.unwrap(), "boxed:u8:3");
 }
 
+// The same shape, made by hand.
+#[distributed_lock(key = "hand:{id}", ttl_ms = 5_000, lease = held)]
+fn by_hand(id: u8) -> std::pin::Pin<Box<dyn Future<Output = Result<String, LockError>> + Send>> {
+    Box::pin(async move { Ok(held.key().as_str().to_owned()) })
+}
+
+#[tokio::test]
+async fn a_boxed_block_made_by_hand_is_locked_like_that_of_async_trait() {
+    let call = by_hand(1);
+    let _locks = lockrt::testing::memory();
+    assert_eq!(call.await.unwrap(), "hand:1");
+}
+
 // `#[tokio::main]` and `#[tokio::test]` take the `async` away: they stand below. Above is one clear error, see `tests/ui`.
 #[distributed_lock(key = "main", ttl_ms = 5_000)]
 #[tokio::main(flavor = "current_thread")]

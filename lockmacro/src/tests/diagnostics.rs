@@ -107,9 +107,13 @@ fn what_is_no_async_function_gets_one_sentence() {
     assert_item("async fn f();", "`f` has no body here");
     assert_item("fn f() -> impl Future<Output = u8> { async { 1 } }", "only makes a future");
     assert_item("fn f() -> BoxFuture<'static, u8> { async { 1 }.boxed() }", "only makes a future");
-    for made_by_hand in
-        ["async move { 1 }.boxed()", "let x = 1; Box::pin(async move { x })", "Box::pin(work())"]
-    {
+    for made_by_hand in [
+        "async move { 1 }.boxed()",
+        "if early { work() } Box::pin(async move { 1 })",
+        "return Box::pin(async move { 1 })",
+        "let x = 1; Box::pin(async move { x })",
+        "Box::pin(work())",
+    ] {
         let item = format!("fn f() -> Pin<Box<dyn Future<Output = u8> + Send>> {{ {made_by_hand} }}");
         assert_item(&item, "only makes a future");
     }
