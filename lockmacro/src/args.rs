@@ -100,6 +100,7 @@ impl Args {
         mistakes: &mut Mistakes,
     ) -> Result<()> {
         let name = input.call(Ident::parse_any).map_err(|error| {
+            seen.push(UNNAMED.to_owned());
             Error::new(error.span(), "an argument is written `name = value`, e.g. `ttl_ms = 10_000`")
         })?;
         let word = name.unraw().to_string();
@@ -215,7 +216,13 @@ fn unknown_argument(input: ParseStream<'_>, name: &Ident, seen: &mut Vec<String>
     Error::new(name.span(), format!("there is no argument `{word}`: {hint}"))
 }
 
+/// What is seen of an argument without a name. It may be any of them, so that none is known to be missing.
+const UNNAMED: &str = "";
+
 fn report_missing(seen: &[String], mistakes: &mut Mistakes) {
+    if seen.iter().any(|s| s == UNNAMED) {
+        return;
+    }
     let missing: Vec<_> =
         ["key", "ttl_ms"].into_iter().filter(|word| !seen.iter().any(|s| s == word)).collect();
     if !missing.is_empty() {

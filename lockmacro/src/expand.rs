@@ -149,6 +149,7 @@ fn held(locked: &LockedFn) -> TokenStream {
         #bind_guard
         let ended = #private::hold(&#guard, async move #body).await;
         let failed = {
+            #[allow(unused_imports)]
             use #private::Opaque as _;
             #private::Probe(&ended).failed()
         };

@@ -288,7 +288,7 @@ struct NameImpl;
 impl VisitMut for NameImpl {
     fn visit_type_mut(&mut self, output: &mut Type) {
         if matches!(output, Type::ImplTrait(_)) {
-            *output = Type::Verbatim(quote!(_));
+            *output = Type::Verbatim(quote_spanned!(output.span()=> _));
         } else {
             visit_mut::visit_type_mut(self, output);
         }

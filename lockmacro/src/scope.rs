@@ -89,10 +89,11 @@ impl Scope<'_> {
             names.into_iter().partition(|name| name.starts_with(POSITIONAL));
         let hint =
             nearest(&word, &names).map_or_else(String::new, |meant| format!("did you mean `{meant}`? "));
-        let mut known = if names.is_empty() {
-            "there are none".into()
-        } else {
-            format!("the arguments are {}", list(&names))
+        let mut known = match (names.is_empty(), &self.receiver) {
+            (true, None) => "there are none".into(),
+            (true, Some(_)) => format!("there is only `self`: write `{{self.{word}}}` for its field"),
+            (false, None) => format!("the arguments are {}", list(&names)),
+            (false, Some(_)) => format!("the arguments are `self`, {}", list(&names)),
         };
         if !hidden.is_empty() {
             known +=

@@ -50,6 +50,7 @@ pub const fn check(ttl_ms: u64, renew_max_ms: Option<u64>, wait_ms: Option<u64>,
     assert!(ttl_ms >= 1, "`ttl_ms` must be at least 1");
     if let Some(max_ms) = renew_max_ms {
         assert!(max_ms >= ttl_ms, "`max_ms` of `renew` must not be below `ttl_ms`");
+        assert!(ttl_ms >= 30, "`ttl_ms` must be at least 30 to be renewed");
     }
     if let Some(wait_ms) = wait_ms {
         assert!(wait_ms >= 1, "`timeout_ms` of `wait` must be at least 1; write `fail` for no wait");

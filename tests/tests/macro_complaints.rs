@@ -138,10 +138,21 @@ mod facades {
         Ok(())
     }
 
+    macro_rules! through_a_facade_and_a_macro {
+        ($name:ident) => {
+            #[facade::locks::distributed_lock(key = "facade", ttl_ms = 5_000, crate = facade::locks)]
+            async fn $name() -> Result<(), facade::locks::LockError> {
+                Ok(())
+            }
+        };
+    }
+    through_a_facade_and_a_macro!(also);
+
     #[tokio::test]
     async fn a_facade_hands_the_attribute_on() {
         let _locks = testing::memory();
         through_a_facade().await.unwrap();
+        also().await.unwrap();
     }
 }
 

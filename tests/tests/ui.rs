@@ -1,6 +1,16 @@
 //! What the compiler prints for each mistake. A file is named after its mistake; `TRYBUILD=overwrite` writes the answers.
 
+use std::process::Command;
+
+/// The compiler whose words the answers have. What others say is looked at in `tests/cases`: our sentences, and how
+/// many errors there are.
+const PINNED: &str = "rustc 1.95.";
+
 #[test]
 fn every_mistake_has_its_sentence_at_its_place() {
-    trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let version = Command::new(rustc).arg("--version").output().map(|output| output.stdout);
+    if version.is_ok_and(|version| version.starts_with(PINNED.as_bytes())) {
+        trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
+    }
 }

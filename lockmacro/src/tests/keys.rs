@@ -63,7 +63,7 @@ fn concat_of_literals_and_names_is_a_key() {
 
 #[test]
 fn an_unknown_name_lists_the_arguments_and_the_nearest() {
-    let sentence = "no argument is called `tenat`: did you mean `tenant`? the arguments are `tenant`, `id`, `from`, `to`, `type`";
+    let sentence = "no argument is called `tenat`: did you mean `tenant`? the arguments are `self`, `tenant`, `id`, `from`, `to`, `type`";
     assert_refused(r#""q:{tenat}""#, sentence);
     assert_refused(r#""q:{x.y.z}""#, "no argument is called `x`: the arguments are");
     assert_refused(r#""q:{f(x)}""#, "no argument is called `x`");

@@ -2,7 +2,7 @@
 //!
 //! Each is a crate of its own, so that one that does not compile hides no other.
 
-#![allow(clippy::unwrap_used)] // what cannot be read or started ends the test
+#![allow(clippy::unwrap_used, clippy::expect_used)] // what cannot be read or started ends the test
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -102,6 +102,35 @@ fn the_runtime_crate_may_have_another_name() {
     rustc(&by_that_name(", crate = ::locks"), "renamed", "locks", &[]).unwrap();
     let forgotten = rustc(&by_that_name(""), "forgotten", "locks", &[]);
     assert!(forgotten.is_err_and(|said| said.contains("lockrt")));
+}
+
+/// The whole answers belong to one compiler, see `ui.rs`; the sentences and their number to all of them.
+#[test]
+fn every_mistake_has_its_own_sentences_and_no_more_errors_on_any_compiler() {
+    let mistakes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/ui");
+    let mut differ = Vec::new();
+    for entry in fs::read_dir(mistakes).unwrap() {
+        let file = entry.unwrap().path();
+        let Ok(answer) = fs::read_to_string(file.with_extension("stderr")) else { continue };
+        if file.extension().is_some_and(|extension| extension == "rs") {
+            let source = format!("#![allow(warnings)]\n{}", fs::read_to_string(&file).unwrap());
+            let said = rustc(&source, "mistake", "lockrt", &[]).expect_err("a mistake");
+            if errors(&said) != errors(&answer) {
+                differ.push(format!("{}:\n{said}", file.display()));
+            }
+        }
+    }
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
+}
+
+/// The first line of each error; of those that the compiler words itself, that there is one.
+fn errors(answer: &str) -> Vec<&str> {
+    let is_ours =
+        |line: &str| line.starts_with("error: ") || line.contains("lock") || line.contains("neutral");
+    let heads = answer.lines().filter(|line| line.starts_with("error") && !line.contains("aborting due to"));
+    let mut heads: Vec<_> = heads.map(|line| if is_ours(line) { line } else { "error" }).collect();
+    heads.sort_unstable(); // the compiler may look at the function first
+    heads
 }
 
 fn folder() -> PathBuf {

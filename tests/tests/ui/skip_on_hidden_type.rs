@@ -1,0 +1,9 @@
+use axum::response::IntoResponse;
+use lockrt::distributed_lock;
+
+#[distributed_lock(key = "q", ttl_ms = 1_000, on_contention = skip)]
+async fn f() -> impl IntoResponse {
+    "page"
+}
+
+fn main() {}
