@@ -33,6 +33,12 @@ pub struct Busy {
 }
 
 impl Busy {
+    /// The word for this kind of refusal, `contended`, as [`LockError::kind`] gives it.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        "contended"
+    }
+
     /// The lock's name.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -45,7 +51,7 @@ impl Busy {
         &self.key
     }
 
-    /// How long this call waited.
+    /// How long this call waited; under `skip` that is the time of its one attempt.
     #[must_use]
     pub fn waited(&self) -> Duration {
         self.waited

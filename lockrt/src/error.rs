@@ -1,4 +1,4 @@
-//! Everything that can be refused, and the traits that turn a refusal into a return value.
+//! Everything that can go wrong with a lock, its service and its set-up.
 
 use std::error::Error;
 use std::fmt;
@@ -146,6 +146,37 @@ impl LockError {
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         matches!(self, Self::Unavailable { .. })
+    }
+
+    /// The key, which shows itself as a digest; none where no key was at hand.
+    #[must_use]
+    pub fn key(&self) -> Option<&LockKey> {
+        match self {
+            Self::Contended { key, .. }
+            | Self::Lost { key, .. }
+            | Self::Unavailable { key, .. }
+            | Self::Reentrant { key, .. }
+            | Self::Released { key, .. } => Some(key),
+            _ => None,
+        }
+    }
+
+    /// How long the call waited for a lock that somebody else holds.
+    #[must_use]
+    pub fn waited(&self) -> Option<Duration> {
+        match self {
+            Self::Contended { waited, .. } => Some(*waited),
+            _ => None,
+        }
+    }
+
+    /// When the present holder's lease ends unless it is renewed, if known.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Contended { retry_after, .. } => *retry_after,
+            _ => None,
+        }
     }
 
     /// A word for the kind, for metrics and machine-readable answers.
@@ -331,87 +362,6 @@ pub enum SetupError {
     AlreadyInstalled,
 }
 
-/// A return type with room for a refusal.
-///
-/// `Result<_, E>` has it where `E: From<LockError>`; with features `axum` and `actix-web` so have
-/// the responses that their handlers return.
-#[diagnostic::on_unimplemented(
-    message = "a lock refusal cannot be turned into `{Self}`",
-    label = "`fail` and `wait` need a return type with room for the refusal",
-    note = "for `Result<_, E>` write `impl From<LockError> for E`; for any other type write `on_error = |error| value`",
-    note = "for `()` and `Option` you may write `on_contention = skip`"
-)]
-pub trait FromLockError: Sized {
-    /// The value that stands for the refusal.
-    fn from_lock_error(error: LockError) -> Self;
-}
-
-#[diagnostic::do_not_recommend]
-impl<T, E: From<LockError>> FromLockError for Result<T, E> {
-    fn from_lock_error(error: LockError) -> Self {
-        Err(error.into())
-    }
-}
-
-/// A return type with a value that says "somebody else is at it, nothing to do".
-#[diagnostic::on_unimplemented(
-    message = "`skip` has no neutral value for `{Self}`",
-    label = "`skip` needs `()`, `Option<_>`, `Result<(), _>` or `Result<Option<_>, _>`",
-    note = "write the value to return: `on_contention = skip(value)`"
-)]
-pub trait Skipped: Sized {
-    /// The neutral value.
-    fn skipped() -> Self;
-}
-
-impl Skipped for () {
-    fn skipped() -> Self {}
-}
-
-impl<T> Skipped for Option<T> {
-    fn skipped() -> Self {
-        None
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<T: Skipped, E> Skipped for Result<T, E> {
-    fn skipped() -> Self {
-        Ok(T::skipped())
-    }
-}
-
-/// A return type with a value for the refusals that nobody answered, such as an outage under
-/// `skip`: the refusal where there is room, else the neutral value beside an error event.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` has no value for an unavailable lock or a lost lease",
-    label = "needs `Result<_, E>` with `E: From<LockError>`, `()` or `Option<_>`",
-    note = "write `on_error = |error| value`, or `impl From<LockError>` for the error of a `Result`"
-)]
-pub trait Unanswered: Sized {
-    /// The value, and the refusal again if the value does not hold it.
-    fn unanswered(error: LockError) -> (Self, Option<LockError>);
-}
-
-#[diagnostic::do_not_recommend]
-impl<T: FromLockError> Unanswered for T {
-    fn unanswered(error: LockError) -> (Self, Option<LockError>) {
-        (T::from_lock_error(error), None)
-    }
-}
-
-impl Unanswered for () {
-    fn unanswered(error: LockError) -> (Self, Option<LockError>) {
-        ((), Some(error))
-    }
-}
-
-impl<T> Unanswered for Option<T> {
-    fn unanswered(error: LockError) -> (Self, Option<LockError>) {
-        (None, Some(error))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -419,6 +369,17 @@ mod tests {
     #[test]
     fn a_refusal_is_small_enough_to_return_by_value() {
         assert!(size_of::<LockError>() <= 128, "{}", size_of::<LockError>());
+    }
+
+    #[test]
+    fn contention_tells_kind_key_and_times() {
+        let key = LockKey::new("k").unwrap();
+        let (waited, retry_after) = (Duration::from_millis(7), Some(Duration::from_secs(2)));
+        let error = LockError::Contended { name: "n", key: key.clone(), waited, retry_after };
+        assert_eq!((error.kind(), error.key()), ("contended", Some(&key)));
+        assert_eq!((error.waited(), error.retry_after()), (Some(waited), retry_after));
+        let error = LockError::ShuttingDown;
+        assert_eq!((error.key(), error.waited(), error.retry_after()), (None, None, None));
     }
 
     #[test]
@@ -436,13 +397,5 @@ mod tests {
             }
             assert!(error.to_string().contains("`n`"));
         }
-    }
-
-    #[test]
-    fn neutral_values_swallow_no_refusal_silently() {
-        assert!(<()>::unanswered(LockError::ShuttingDown).1.is_some());
-        assert!(Option::<u8>::unanswered(LockError::ShuttingDown).1.is_some());
-        let (kept, lost) = Result::<(), LockError>::unanswered(LockError::ShuttingDown);
-        assert!(kept.is_err() && lost.is_none());
     }
 }

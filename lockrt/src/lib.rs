@@ -105,6 +105,7 @@ mod policy;
 #[allow(missing_docs, reason = "named by the attribute's expansion only")]
 pub mod private;
 mod protocol;
+mod refusal;
 mod run;
 pub mod testing;
 mod token;
@@ -120,13 +121,12 @@ pub use backend::redis::Redis;
 pub use busy::Busy;
 pub use claim::{Attempt, Capabilities, Claim, Expiry, FenceStrength, Released, Renewed};
 pub use clock::{Clock, Moment};
-pub use error::{
-    BackendError, FromLockError, LockError, LossReason, Outcome, SetupError, Skipped, Unanswered,
-};
+pub use error::{BackendError, LockError, LossReason, Outcome, SetupError};
 pub use global::{DefaultGuard, install, set_default};
 pub use guard::LockGuard;
 pub use key::{InvalidKey, KeyBuilder, KeyPart, LockKey, MAX_KEY_BYTES, MAX_STORED_BYTES};
 pub use lease::{Lease, current_lease};
 pub use manager::{LockManager, ManagerBuilder, ShutdownReport};
 pub use policy::{Contention, InvalidTtl, LockPolicy, OnCancel, OnLost, ReleaseMode, Renewal};
+pub use refusal::{FromLockError, Skipped, Unanswered};
 pub use token::{FencingToken, OwnerToken};

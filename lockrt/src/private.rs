@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::busy::Busy;
-use crate::error::{FromLockError, LockError, Skipped, Unanswered};
+use crate::error::LockError;
 use crate::global;
 use crate::guard::LockGuard;
 use crate::key::{InvalidKey, KeyPart, LockKey, digest_of, encode};
@@ -16,6 +16,7 @@ pub use crate::locked::Locked;
 use crate::manager::LockManager;
 use crate::observe;
 pub use crate::policy::{LockPolicy, OnCancel, OnLost, ReleaseMode};
+use crate::refusal::{FromLockError, Skipped, Unanswered};
 pub use crate::run::{Ended, hold, leave, leave_started};
 
 /// The fixed half of one annotated function.

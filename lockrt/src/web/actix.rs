@@ -5,8 +5,9 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use actix_web::{HttpRequest, HttpResponse, Responder, ResponseError};
 
-use crate::error::{FromLockError, LockError};
+use crate::error::LockError;
 use crate::locked::Locked;
+use crate::refusal::FromLockError;
 use crate::web::problem::{self, PROBLEM_JSON};
 
 /// A problem document (RFC 9457) with 409 for contention, 503 for an outage or a shutdown, 500 for

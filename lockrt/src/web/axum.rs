@@ -6,8 +6,9 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 
-use crate::error::{FromLockError, LockError};
+use crate::error::LockError;
 use crate::locked::Locked;
+use crate::refusal::FromLockError;
 use crate::web::problem::{self, PROBLEM_JSON};
 
 impl LockError {
