@@ -1,6 +1,7 @@
 //! One caller: what `acquire`, `run` and `guard` do around the machine that waits.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::claim::{Claim, Released};
 use crate::clock::Moment;
@@ -8,6 +9,7 @@ use crate::error::LossReason;
 use crate::policy::Contention;
 use crate::protocol::kept::{Id, Parting, Terms, Told};
 use crate::protocol::lease::{End, LeaseWord, Standing};
+use crate::protocol::simulation::checks::us;
 use crate::protocol::simulation::drift::{MS, Time};
 use crate::protocol::simulation::plan::{Flaw, Wish};
 use crate::protocol::simulation::server::Party;
@@ -31,7 +33,11 @@ pub(super) struct Caller {
 pub(super) enum State {
     NotYet,
     Acquiring,
-    Body { word: Arc<LeaseWord>, token: u64, ends: Time },
+    Body {
+        word: Arc<LeaseWord>,
+        token: u64,
+        ends: Time,
+    },
     /// Given back; the release has been asked for.
     Leaving,
     Done,
@@ -56,6 +62,9 @@ pub(super) struct Seen {
     pub(super) losses: u32,
     pub(super) left: Option<(Time, Time, Parting)>,
     pub(super) told_release: u32,
+    pub(super) granted: Time,
+    /// Until when `min_hold` keeps the key from others.
+    pub(super) rests_until: Time,
     pub(super) abandoned: bool,
     pub(super) forgotten: bool,
 }
@@ -92,13 +101,13 @@ impl World {
         if let Some(patience) = caller.wish.patience {
             self.later(patience, What::Cancel(id));
         }
-        self.carry_out(id, step);
+        self.carry_out(id, &step);
     }
 
-    fn carry_out(&mut self, id: Id, step: Step) {
+    fn carry_out(&mut self, id: Id, step: &Step) {
         self.note(|| format!("caller {id}: {step:?}"));
         let now = self.now;
-        match step {
+        match *step {
             Step::Try { within } => {
                 let caller = self.caller(id);
                 caller.tried = true;
@@ -143,7 +152,7 @@ impl World {
         let now = self.clock_of(id);
         let waiting = self.caller(id).waiting.as_mut().unwrap();
         let step = waiting.step(event, now);
-        self.carry_out(id, step);
+        self.carry_out(id, &step);
     }
 
     fn refused(&mut self, id: Id, how: &'static str) {
@@ -226,11 +235,15 @@ impl World {
     fn give_back(&mut self, id: Id, word: &LeaseWord, parting: Parting) {
         self.note(|| format!("caller {id} gives back: {parting:?}"));
         let clock = self.clock_of(id);
-        if !self.look(id, word, clock) {
-            word.end(clock, End::Released);
-        }
+        let held = !self.look(id, word, clock) && word.end(clock, End::Released);
         let (now, frozen) = (self.now, self.clients[self.callers[index(id)].wish.client].frozen_for);
         let caller = self.caller(id);
+        if let (true, Some(min_hold)) = (held, caller.wish.min_hold) {
+            // A little less by the slowest clock; a key that would not live so long is another matter.
+            let rest = min_hold * 99 / 100;
+            let lives = word.last_deadline().since(clock) + Duration::from_micros(now - caller.seen.granted);
+            caller.seen.rests_until = caller.seen.granted + us(rest.min(lives * 99 / 100));
+        }
         caller.state = State::Leaving;
         caller.seen.left = Some((now, frozen, parting));
         self.order(id, Order::Release { id, parting });

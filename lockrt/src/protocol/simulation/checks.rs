@@ -6,8 +6,7 @@ use std::time::Duration;
 use crate::claim::{Attempt, Renewed};
 use crate::clock::Moment;
 use crate::error::LossReason;
-use crate::policy::Contention;
-use crate::protocol::kept::{Id, Parting, Remains};
+use crate::protocol::kept::{Id, Parting};
 use crate::protocol::lease::LeaseWord;
 use crate::protocol::simulation::caller::State;
 use crate::protocol::simulation::client::Client;
@@ -15,10 +14,10 @@ use crate::protocol::simulation::drift::{MS, Time};
 use crate::protocol::simulation::plan::{Flaw, HEALED};
 use crate::protocol::simulation::server::{Answer, Party, Request};
 use crate::protocol::simulation::world::{World, index};
-use crate::protocol::waiting::{Event, attempt_timeout};
+use crate::protocol::waiting::attempt_timeout;
 
 /// What threads and timers of a client may add to any bound: a few hand-overs and late timers.
-const HASTE: Time = 10 * MS;
+pub(super) const HASTE: Time = 10 * MS;
 /// How many things may happen at one instant of a world where every message takes time.
 const MOST_AT_ONCE: u64 = 1_000;
 
@@ -30,13 +29,13 @@ pub(super) struct Broken {
 }
 
 #[derive(Debug)]
-struct Lease {
-    id: Id,
+pub(super) struct Lease {
+    pub(super) id: Id,
     word: Arc<LeaseWord>,
     ended: Option<Time>,
     /// How long its client had been frozen when its end was seen, and had slept at the grant.
-    frozen: Time,
-    slept: Time,
+    pub(super) frozen: Time,
+    pub(super) slept: Time,
     granted: (Time, Time),
 }
 
@@ -50,12 +49,12 @@ impl Lease {
 }
 
 #[derive(Debug, Default)]
-struct Guarded {
+pub(super) struct Guarded {
     /// The greatest token that the server gave, and the last one that the store has seen.
     given: u64,
     applied: u64,
     /// Since when nothing has kept the waiters of this key from getting it.
-    idle_since: Time,
+    pub(super) idle_since: Time,
 }
 
 #[derive(Debug)]
@@ -65,9 +64,13 @@ pub(super) struct Checks {
     pub(super) set_back: u64,
     /// Tokens fell after a loss of data under a clock that was behind, as documented.
     fell: bool,
-    leases: Vec<Lease>,
-    keys: Vec<Guarded>,
+    pub(super) leases: Vec<Lease>,
+    pub(super) keys: Vec<Guarded>,
     at_once: u64,
+    // What came to pass.
+    pub(super) grants: u64,
+    pub(super) renewals: u64,
+    pub(super) silent: u64,
     pub(super) refused_writes: u64,
 }
 
@@ -81,6 +84,9 @@ impl Checks {
             leases: Vec::new(),
             keys: (0..keys).map(|_| Guarded::default()).collect(),
             at_once: 0,
+            grants: 0,
+            renewals: 0,
+            silent: 0,
             refused_writes: 0,
         }
     }
@@ -103,20 +109,22 @@ impl Checks {
     }
 }
 
-fn us(span: Duration) -> Time {
+pub(super) fn us(span: Duration) -> Time {
     u64::try_from(span.as_micros()).unwrap()
 }
 
 /// `span` on a clock of the other extreme.
-fn stretched(span: Time) -> Time {
+pub(super) fn stretched(span: Time) -> Time {
     span + span / 100
 }
 
-impl World {
-    fn frozen_since(&self, id: Id, frozen: Time) -> Time {
-        self.clients[self.callers[index(id)].wish.client].frozen_for - frozen
-    }
+/// For how long a keeper repeats the release of a claim in doubt, by the slowest clock.
+fn given_up_after(ttl: Duration) -> Time {
+    let span = us(ttl + attempt_timeout(ttl));
+    span - span / 100
+}
 
+impl World {
     pub(super) fn check_always(&mut self) {
         self.check_leases();
         if self.now >= HEALED {
@@ -163,65 +171,19 @@ impl World {
         }
     }
 
-    /// A body whose lease is lost is dropped soon, also one that sleeps.
-    fn check_stopped(&mut self, at: usize, ended: Time) {
-        let lease = &self.checks.leases[at];
-        let caller = &self.callers[index(lease.id)];
-        // Timers that were set before a suspension are late by its length.
-        let slept = self.clients[caller.wish.client].slept - lease.slept;
-        if let State::Body { .. } = caller.state
-            && caller.wish.cancel_on_lost
-            && self.now > ended + HASTE + slept + self.frozen_since(lease.id, lease.frozen)
-        {
-            let id = lease.id;
-            self.checks.fail("told", format!("the body of {id} was not told of its loss"));
-        }
-    }
-
-    /// After the faults a key that nobody holds goes to one of its waiters.
-    fn check_progress(&mut self, key: usize) {
-        let of_key = |caller: &&crate::protocol::simulation::caller::Caller| {
-            caller.wish.key == key && !self.clients[caller.wish.client].killed
-        };
-        let callers = || self.callers.iter().filter(of_key);
-        let busy = callers().any(|caller| matches!(caller.state, State::Body { .. } | State::Leaving));
-        let waits = callers().any(|caller| self.is_waiting(caller.id));
-        let guarded = &mut self.checks.keys[key];
-        if busy || !waits || guarded.idle_since < HEALED {
-            guarded.idle_since = self.now;
-            return;
-        }
-        let ttl = self.callers.iter().map(|caller| us(caller.claim.ttl())).max().unwrap_or(0);
-        // What is left of a dead owner's lease, a pause between attempts, and an attempt that was
-        // lost before the faults ended, with the pause after it.
-        let bound = ttl + ttl * 2 / 3 * 5 / 4 + ttl / 3 + 320 * MS + self.checks.set_back;
-        if self.now > guarded.idle_since + stretched(bound) + HASTE {
-            self.checks.fail("progress", format!("key {key} is free and its waiters do not get it"));
-        }
-    }
-
-    pub(super) fn check_attempt(&mut self, id: Id) {
-        let caller = self.caller(id);
-        caller.seen.data_lost = false;
-        caller.seen.set_forward = 0;
-        let (attempts, took) = (caller.seen.attempts, self.now - self.callers[index(id)].seen.started);
-        // The first wake-ups are followed at once, later ones and silence after growing pauses.
-        if attempts > 20 + took / (20 * MS) {
-            self.checks.fail("progress", format!("{id} made {attempts} attempts within {} ms", took / MS));
-        }
-    }
-
     pub(super) fn check_grant(&mut self, id: Id, word: &Arc<LeaseWord>) {
+        self.checks.grants += 1;
         let caller = &self.callers[index(id)];
         if !matches!(caller.state, State::Acquiring) {
             // Given up by now: nobody reads it, and the keeper is about to free it.
             return;
         }
-        let ttl = caller.claim.ttl();
+        let (ttl, now) = (caller.claim.ttl(), self.now);
         if word.last_deadline().since(self.clock_of(id)) < ttl / 2 {
             self.checks.fail("stale", format!("{id} was given a lease with less than half its ttl left"));
         }
-        let client = &self.clients[caller.wish.client];
+        self.caller(id).seen.granted = now;
+        let client = &self.clients[self.callers[index(id)].wish.client];
         let (slept, granted) = (client.slept, (self.now, client.frozen_for));
         self.checks.leases.push(Lease { id, word: Arc::clone(word), ended: None, frozen: 0, slept, granted });
     }
@@ -244,13 +206,26 @@ impl World {
         }
         self.checks.keys[party.key].given = token;
         self.check_late_grant(*party, aged);
+        self.check_rest(*party);
     }
 
     /// Nothing is granted behind the keeper's back, but by a request that took longer than bounds.
     fn check_late_grant(&mut self, party: Party, aged: Time) {
         let (seen, dead) = self.fate(party.owner);
-        if seen && !dead && aged < self.given_up_after(party.ttl) {
+        if seen && !dead && aged < given_up_after(party.ttl) {
             self.checks.fail("leak", format!("{} was forgotten and is granted", party.owner));
+        }
+    }
+
+    /// Who ended early with `min_hold` keeps others out until then.
+    fn check_rest(&mut self, party: Party) {
+        let rests = self.callers.iter().find(|caller| {
+            let other = caller.wish.key == party.key && caller.id != party.owner;
+            other && self.now < caller.seen.rests_until && !caller.is_betrayed()
+        });
+        if let Some(caller) = rests {
+            let how = format!("{} got the key that {} keeps for a while", party.owner, caller.id);
+            self.checks.fail("min_hold", how);
         }
     }
 
@@ -263,19 +238,14 @@ impl World {
         (caller.seen.forgotten, dead)
     }
 
-    /// For how long a keeper repeats the release of a claim in doubt, by the slowest clock.
-    fn given_up_after(&self, ttl: Duration) -> Time {
-        let span = us(ttl + attempt_timeout(ttl));
-        span - span / 100
-    }
-
     /// A claim is forgotten only when the server has nothing of it.
     pub(super) fn check_forgotten(&mut self, id: Id) {
         self.caller(id).seen.forgotten = true;
         let (_, dead) = self.fate(id);
         let caller = &self.callers[index(id)];
         let ttl = caller.claim.ttl();
-        let Some(stored) = self.server.holder(caller.wish.key, self.now).filter(|held| held.owner == id) else {
+        let Some(stored) = self.server.holder(caller.wish.key, self.now).filter(|held| held.owner == id)
+        else {
             return;
         };
         // Clocks that differ a little, or that were set back, may add to what the server keeps.
@@ -284,47 +254,6 @@ impl World {
         let late = stored.aged + stored.aged / 100 >= us(attempt_timeout(ttl));
         if !dead && !caller.seen.data_lost && !late && rest > drift {
             self.checks.fail("leak", format!("{id} was forgotten and has its key for {} ms", rest / MS));
-        }
-    }
-
-    pub(super) fn check_answer(&mut self, id: Id, event: &Event) {
-        let now = self.now;
-        let frozen = self.frozen_since(id, self.callers[index(id)].seen.frozen);
-        let caller = self.caller(id);
-        let since = caller.seen.silent_since.unwrap_or(now);
-        let bound = us(caller.claim.ttl()).min(3_000 * MS);
-        match event {
-            Event::Unanswered(_) => {
-                if now > since + stretched(bound) + HASTE + frozen {
-                    let took = (now - since) / MS;
-                    self.checks.fail("silence", format!("{id} was held for {took} ms by a silent server"));
-                }
-            }
-            Event::Held { .. } => {
-                caller.seen.refusals += 1;
-                caller.seen.silent_since = None;
-                if caller.seen.refusals > 1 && caller.wish.contention == Contention::Fail {
-                    self.checks.fail("fail", format!("{id} asked again after it was refused"));
-                }
-            }
-            Event::Stale | Event::Paused { .. } => caller.seen.silent_since = None,
-        }
-    }
-
-    /// A wait ends at its deadline: not earlier as contended, at most 50 ms later.
-    pub(super) fn check_end_of_wait(&mut self, id: Id, how: &'static str) {
-        if how == "contended" && self.callers[index(id)].seen.refusals == 0 {
-            self.checks.fail("silence", format!("{id} took silence for contention"));
-        }
-        let Some(deadline) = self.wait_ends(id) else { return };
-        let clock = self.clock_of(id);
-        let frozen = self.frozen_since(id, self.callers[index(id)].seen.frozen);
-        if how == "contended" && clock < deadline {
-            self.checks.fail("wait", format!("the wait of {id} ended early"));
-        }
-        if clock > deadline + Duration::from_micros(50 * MS + stretched(frozen) + HASTE / 2) {
-            let late = clock.since(deadline).as_millis();
-            self.checks.fail("wait", format!("the wait of {id} ended {late} ms late ({how})"));
         }
     }
 
@@ -348,12 +277,14 @@ impl World {
         let frozen = self.clients[self.callers[index(id)].wish.client].frozen_for;
         match answer {
             Renewed::Extended => {
+                self.checks.renewals += 1;
                 let caller = self.caller(id);
                 caller.seen.renewals = 0;
                 caller.seen.frozen = frozen;
             }
             Renewed::Gone => {
-                let held = |lease: &Lease| lease.id == id && lease.word.deadline().is_some_and(|end| clock < end);
+                let held =
+                    |lease: &Lease| lease.id == id && lease.word.deadline().is_some_and(|end| clock < end);
                 if self.checks.leases.iter().any(held) {
                     self.checks.fail("gone", format!("{id} goes on though the server says it has nothing"));
                 }
@@ -370,7 +301,8 @@ impl World {
         if losses > 1 {
             self.checks.fail("told", format!("the loss of {id} was told twice"));
         }
-        let renews = self.callers[index(id)].wish.renew_for.is_some() && self.server.flaw != Flaw::TimeStandsStill;
+        let renews =
+            self.callers[index(id)].wish.renew_for.is_some() && self.server.flaw != Flaw::TimeStandsStill;
         let frozen = self.frozen_since(id, self.callers[index(id)].seen.frozen);
         if reason == LossReason::Expired && renews && tries < 2 && frozen == 0 {
             self.checks.fail("renewal", format!("{id} expired after {tries} tries to renew it"));
@@ -399,54 +331,6 @@ impl World {
         guarded.applied = token;
     }
 
-    /// A caller waits for its release at most 250 ms, and is told once.
-    pub(super) fn check_released(&mut self, id: Id) {
-        let now = self.now;
-        let left = self.callers[index(id)].seen.left;
-        let late = left.is_none_or(|(at, frozen, _)| {
-            now > at + 250 * MS + HASTE + self.frozen_since(id, frozen)
-        });
-        let caller = self.caller(id);
-        caller.seen.told_release += 1;
-        if caller.seen.told_release > 1 {
-            self.checks.fail("release", format!("the release of {id} was told twice"));
-        } else if left.is_some() && late {
-            self.checks.fail("release", format!("{id} waited too long for its release"));
-        }
-    }
-
-    pub(super) fn check_closing(&mut self, client: usize, within: Duration) {
-        let end = self.now + us(within) + 1_000 * MS;
-        let frozen = self.clients[client].frozen_for;
-        let earlier = self.clients[client].closing;
-        self.clients[client].closed = true;
-        self.clients[client].closing = Some(earlier.filter(|(by, _)| *by < end).unwrap_or((end, frozen)));
-    }
-
-    /// A shutdown is over in time, and names whatever it leaves on the server.
-    pub(super) fn check_closed(&mut self, client: usize, remains: &Remains) {
-        let Some((by, frozen)) = self.clients[client].closing.take() else { return };
-        if self.now > stretched(by) + HASTE + (self.clients[client].frozen_for - frozen) {
-            self.checks.fail("shutdown", format!("client {client} took too long to shut down"));
-        }
-        let named = |id: Id| {
-            let key = &self.callers[index(id)].terms.key;
-            remains.unreleased.iter().chain(&remains.kept).any(|(_, named)| named == key)
-        };
-        let silent: Vec<Id> = (0..self.keys)
-            .filter_map(|key| self.server.holder(key, self.now))
-            .map(|stored| stored.owner)
-            .filter(|id| self.callers[index(*id)].wish.client == client && !named(*id))
-            .filter(|id| {
-                let seen = &self.callers[index(*id)].seen;
-                !seen.forgotten && !seen.data_lost
-            })
-            .collect();
-        if let Some(id) = silent.first() {
-            self.checks.fail("shutdown", format!("client {client} does not say that it leaves {id}"));
-        }
-    }
-
     /// Nothing is left of anybody.
     pub(super) fn check_end(&mut self) {
         let longest = self.callers.iter().map(|caller| caller.claim.ttl()).max().unwrap_or_default();
@@ -456,7 +340,8 @@ impl World {
         }
         for at in 0..self.clients.len() {
             let client = &self.clients[at];
-            if !client.killed && !(client.keeping.is_empty() && client.seats.is_empty()) {
+            let idle = client.keeping.is_empty() && client.seats.is_empty();
+            if !(idle || client.killed) {
                 self.checks.fail("leak", format!("client {at} keeps a claim for ever"));
             }
         }

@@ -160,7 +160,9 @@ impl World {
             Action::Renew(ids) => {
                 let parties: Vec<Party> = ids.iter().map(|id| self.callers[index(*id)].party()).collect();
                 let within = parties.iter().map(|party| party.ttl).min().unwrap() / 6;
-                ids.iter().for_each(|id| self.check_renewal(*id));
+                for id in &ids {
+                    self.check_renewal(*id);
+                }
                 self.send(client, Kind::Renew(ids), Request::Renew(parties), within);
             }
             Action::Free(id) => {
@@ -227,6 +229,7 @@ impl World {
             return;
         }
         let (client, mut sent, kind) = (*client, *sent, kind.clone());
+        self.checks.silent += u64::from(answer.is_err());
         if self.server.flaw == Flaw::SentIsWhenAnswered {
             sent = self.clients[client].drift.moment(self.now);
         }
@@ -257,7 +260,9 @@ impl World {
         let renewed = if let Event::Renewed { answers, .. } = &event { answers.clone() } else { Vec::new() };
         self.step(client, event);
         for (id, answer) in renewed {
-            answer.iter().for_each(|answer| self.check_renewed(id, answer));
+            if let Some(answer) = answer {
+                self.check_renewed(id, &answer);
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Everything that is left to chance, from one seed.
 
-/// The generator SplitMix64 (<https://prng.di.unimi.it/splitmix64.c>): small, and good enough to
+/// The generator `SplitMix64` (<https://prng.di.unimi.it/splitmix64.c>): small, and good enough to
 /// draw faults.
 #[derive(Debug)]
 pub(super) struct Dice(u64);

@@ -84,5 +84,9 @@ impl Network {
 fn delay(weather: Weather, dice: &mut Dice) -> Time {
     let ordinary = dice.between(50, 800);
     // Most messages are quick in bad weather, too: that is what lets later ones overtake.
-    if weather.delay > 0 && dice.chance(500) { ordinary + dice.between(0, weather.delay + MS) } else { ordinary }
+    if weather.delay > 0 && dice.chance(500) {
+        ordinary + dice.between(0, weather.delay + MS)
+    } else {
+        ordinary
+    }
 }

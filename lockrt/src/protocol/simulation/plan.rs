@@ -59,13 +59,33 @@ pub(super) struct Wish {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fault {
     Weather(usize, Weather),
-    Cut { client: usize, line: usize, until: Time },
-    PauseServer { until: Time },
-    Crash { until: Time, lose: Lose },
-    SetClock { by: i64 },
-    PauseClient { client: usize, until: Time, suspend: bool },
-    Kill { client: usize },
-    Close { client: usize, within: Duration },
+    Cut {
+        client: usize,
+        line: usize,
+        until: Time,
+    },
+    PauseServer {
+        until: Time,
+    },
+    Crash {
+        until: Time,
+        lose: Lose,
+    },
+    SetClock {
+        by: i64,
+    },
+    PauseClient {
+        client: usize,
+        until: Time,
+        suspend: bool,
+    },
+    Kill {
+        client: usize,
+    },
+    Close {
+        client: usize,
+        within: Duration,
+    },
     /// Every waiter is told that its key may be free.
     CryWolf,
 }
@@ -132,7 +152,9 @@ fn wish(clients: usize, keys: usize, offset_margin: Duration, dice: &mut Dice) -
         ttl,
         contention,
         renew_for,
-        min_hold: dice.chance(200).then(|| ttl.mul_f64(0.01 * f64::from(u8::try_from(dice.between(1, 100)).unwrap()))),
+        min_hold: dice
+            .chance(200)
+            .then(|| ttl.mul_f64(0.01 * f64::from(u8::try_from(dice.between(1, 100)).unwrap()))),
         hold_on_cancel: dice.chance(200),
         cancel_on_lost: dice.chance(900),
         patience: dice.chance(300).then(|| impatience(dice)),
@@ -181,12 +203,9 @@ fn weather(until: Time, dice: &mut Dice) -> Weather {
         0 => Weather { requests_lost: 1_000, until, ..Weather::default() },
         1 => Weather { replies_lost: 1_000, until, ..Weather::default() },
         2 => Weather { delay, until, ..Weather::default() },
-        _ => Weather {
-            delay,
-            requests_lost: dice.between(0, 400),
-            replies_lost: dice.between(0, 400),
-            until,
-        },
+        _ => {
+            Weather { delay, requests_lost: dice.between(0, 400), replies_lost: dice.between(0, 400), until }
+        }
     }
 }
 

@@ -52,12 +52,25 @@ pub(super) enum Order {
 pub(super) enum What {
     Fault(Fault),
     /// At the server.
-    Arrive { call: usize, request: Request },
+    Arrive {
+        call: usize,
+        request: Request,
+    },
     /// At a client.
-    Reply { call: usize, answer: Result<Answer, BackendError> },
-    Timer { client: usize, slept: Time, timer: Timer },
+    Reply {
+        call: usize,
+        answer: Result<Answer, BackendError>,
+    },
+    Timer {
+        client: usize,
+        slept: Time,
+        timer: Timer,
+    },
     Orders(usize),
-    Wake { client: usize, id: Id },
+    Wake {
+        client: usize,
+        id: Id,
+    },
     // At a caller.
     Start(Id),
     Told(Id, Told),
@@ -67,7 +80,10 @@ pub(super) enum What {
     Poll(Id),
     DropBody(Id),
     /// At the store that fencing protects; needs nothing of the client.
-    Write { id: Id, token: u64 },
+    Write {
+        id: Id,
+        token: u64,
+    },
 }
 
 /// Timers stand still while their machine is suspended.
@@ -114,7 +130,7 @@ impl World {
 
     fn add_caller(&mut self, wish: Wish, offset_margin: Duration) {
         let id = u64::try_from(self.callers.len()).unwrap();
-        let key = LockKey::new(&format!("key {}", wish.key)).unwrap();
+        let key = LockKey::new(format!("key {}", wish.key)).unwrap();
         let owner = OwnerToken::fresh(&OwnerLabel::new("simulated"), ProcessRandom::get().unwrap());
         let waits = wish.contention != crate::policy::Contention::Fail;
         let claim = Claim::new(key.clone(), owner, wish.ttl, waits);
@@ -175,7 +191,8 @@ impl World {
     /// From one thread of a client to another.
     pub(super) fn hop(&mut self, client: usize, what: What) {
         debug_assert!(client < self.clients.len());
-        let delay = if self.dice.chance(900) { self.dice.between(1, 60) } else { self.dice.between(1, 2 * MS) };
+        let delay =
+            if self.dice.chance(900) { self.dice.between(1, 60) } else { self.dice.between(1, 2 * MS) };
         self.later(delay, what);
     }
 
@@ -190,7 +207,8 @@ impl World {
     }
 
     fn order_of(&mut self, client: usize, order: Order) {
-        let delay = if self.dice.chance(900) { self.dice.between(1, 60) } else { self.dice.between(1, 2 * MS) };
+        let delay =
+            if self.dice.chance(900) { self.dice.between(1, 60) } else { self.dice.between(1, 2 * MS) };
         let one = &mut self.clients[client];
         one.orders.push_back(order);
         one.last_order = one.last_order.max(self.now + delay);
@@ -209,8 +227,13 @@ impl World {
             What::Fault(_) | What::Arrive { .. } | What::Write { .. } => None,
             What::Reply { call, .. } => Some(self.calls[*call].client),
             What::Timer { client, .. } | What::Orders(client) | What::Wake { client, .. } => Some(*client),
-            What::Start(id) | What::Told(id, _) | What::Paused(id, _) | What::Released(id, _) => Some(of(id)),
-            What::Cancel(id) | What::Poll(id) | What::DropBody(id) => Some(of(id)),
+            What::Start(id)
+            | What::Told(id, _)
+            | What::Paused(id, _)
+            | What::Released(id, _)
+            | What::Cancel(id)
+            | What::Poll(id)
+            | What::DropBody(id) => Some(of(id)),
         }
     }
 
