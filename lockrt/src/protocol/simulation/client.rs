@@ -21,8 +21,8 @@ pub(super) struct Client {
     pub(super) seats: BTreeMap<Id, Seat>,
     pub(super) orders: VecDeque<Order>,
     pub(super) last_order: Time,
-    /// When its timer is set to, in order to set it once.
-    tick: Option<Time>,
+    /// What its timer is set to, and how long it had slept by then.
+    tick: Option<(Time, Time)>,
     /// Nothing of it runs until then.
     pub(super) frozen_until: Time,
     /// How long it has been frozen in all, and how long of that its timers stood still, too.
@@ -115,7 +115,7 @@ impl World {
     }
 
     pub(super) fn tick(&mut self, client: usize, at: Time) {
-        if self.clients[client].tick == Some(at) {
+        if self.clients[client].tick.is_some_and(|(set, _)| set == at) {
             self.clients[client].tick = None;
             self.step(client, Event::Tick);
         }
@@ -139,10 +139,10 @@ impl World {
         let due = one.keeping.next_due().map(|due| one.drift.when(due).max(self.now));
         // Timers of a runtime are never early, and a little late.
         if let Some(due) = due
-            && one.tick.is_none_or(|set| set > due + 1_500 || set < due)
+            && one.tick.is_none_or(|(set, slept)| set > due + 1_500 || set < due || slept < one.slept)
         {
             let at = due + self.dice.between(0, 1_500);
-            self.clients[client].tick = Some(at);
+            self.clients[client].tick = Some((at, self.clients[client].slept));
             self.timer(client, at, Timer::Tick(at));
         }
     }

@@ -102,6 +102,8 @@ pub(super) struct Plan {
     pub(super) clocks: Vec<Drift>,
     pub(super) server: Drift,
     pub(super) offset_margin: Duration,
+    /// Whether a refused claim that waits may have left a place in a queue.
+    pub(super) queues: bool,
     pub(super) keys: usize,
     pub(super) wishes: Vec<Wish>,
     pub(super) faults: Vec<(Time, Fault)>,
@@ -120,7 +122,7 @@ impl Plan {
         let count = if dice.chance(100) { 0 } else { dice.between(1, 16) };
         let mut faults: Vec<_> = (0..count).map(|_| fault(clients, offset_margin, dice)).collect();
         faults.extend((0..clients).map(|client| climate(client, dice)));
-        Self { clocks, server, offset_margin, keys, wishes, faults }
+        Self { clocks, server, offset_margin, queues: dice.chance(200), keys, wishes, faults }
     }
 }
 
@@ -134,7 +136,7 @@ fn ms(low: u64, high: u64, dice: &mut Dice) -> Duration {
 }
 
 fn wish(clients: usize, keys: usize, offset_margin: Duration, dice: &mut Dice) -> Wish {
-    let ttl = dice.pick(&[60, 90, 150, 300, 600, 900, 1_500]);
+    let ttl = dice.pick(&[60, 90, 150, 300, 600, 900, 1_500, 5_000]);
     let ttl = Duration::from_millis(dice.between(ttl, ttl + 30)).max(offset_margin * 4);
     let ttl_us = u64::try_from(ttl.as_micros()).unwrap();
     let contention = match dice.between(0, 4) {
@@ -172,7 +174,7 @@ fn impatience(dice: &mut Dice) -> Time {
 fn fault(clients: usize, offset_margin: Duration, dice: &mut Dice) -> (Time, Fault) {
     let at = dice.between(0, HEALED - MS);
     let client = dice.index(clients);
-    let longest = dice.pick(&[20, 200, 2_500]) * MS;
+    let longest = dice.pick(&[20, 200, 2_500, 3_900]) * MS;
     let until = (at + dice.between(MS, longest)).min(HEALED);
     let fault = match dice.between(0, 16) {
         0..=3 => Fault::Weather(client, weather(until, dice)),

@@ -120,15 +120,15 @@ impl World {
         };
         world.note(|| format!("{plan:#?}"));
         for wish in &plan.wishes {
-            world.add_caller(*wish, plan.offset_margin);
+            world.add_caller(*wish, &plan);
         }
-        for (at, fault) in plan.faults {
-            world.at(at, What::Fault(fault));
+        for (at, fault) in &plan.faults {
+            world.at(*at, What::Fault(*fault));
         }
         world
     }
 
-    fn add_caller(&mut self, wish: Wish, offset_margin: Duration) {
+    fn add_caller(&mut self, wish: Wish, plan: &Plan) {
         let id = u64::try_from(self.callers.len()).unwrap();
         let key = LockKey::new(format!("key {}", wish.key)).unwrap();
         let owner = OwnerToken::fresh(&OwnerLabel::new("simulated"), ProcessRandom::get().unwrap());
@@ -140,8 +140,8 @@ impl World {
             renew_for: wish.renew_for,
             min_hold: wish.min_hold,
             hold_on_cancel: wish.hold_on_cancel,
-            offset_margin,
-            queues: false,
+            offset_margin: plan.offset_margin,
+            queues: plan.queues,
         };
         let (state, seen) = (State::NotYet, Seen::default());
         self.callers.push(Caller { id, wish, claim, terms, state, waiting: None, tried: false, seen });
