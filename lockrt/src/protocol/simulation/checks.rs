@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::{Attempt, Renewed};
+use crate::claim::Attempt;
 use crate::clock::Moment;
 use crate::error::LossReason;
 use crate::protocol::kept::{Id, Parting};
@@ -271,25 +271,27 @@ impl World {
         self.caller(id).seen.renewals += 1;
     }
 
-    /// What was answered has been acted upon.
-    pub(super) fn check_renewed(&mut self, id: Id, answer: &Renewed) {
+    /// A renewal that left when its client had been `frozen` for so long is answered.
+    pub(super) fn check_extended(&mut self, id: Id, frozen: Time) {
+        self.checks.renewals += 1;
+        if self.holds(id) {
+            let seen = &mut self.caller(id).seen;
+            seen.renewals = 0;
+            seen.frozen = frozen;
+        }
+    }
+
+    /// Whether the lease of `id` says that it is valid.
+    fn holds(&self, id: Id) -> bool {
         let clock = self.clock_of(id);
-        let frozen = self.clients[self.callers[index(id)].wish.client].frozen_for;
-        match answer {
-            Renewed::Extended => {
-                self.checks.renewals += 1;
-                let caller = self.caller(id);
-                caller.seen.renewals = 0;
-                caller.seen.frozen = frozen;
-            }
-            Renewed::Gone => {
-                let held =
-                    |lease: &Lease| lease.id == id && lease.word.deadline().is_some_and(|end| clock < end);
-                if self.checks.leases.iter().any(held) {
-                    self.checks.fail("gone", format!("{id} goes on though the server says it has nothing"));
-                }
-            }
-            Renewed::Unknown(_) => {}
+        let held = |lease: &Lease| lease.id == id && lease.word.deadline().is_some_and(|end| clock < end);
+        self.checks.leases.iter().any(held)
+    }
+
+    /// The server's word that a lease is gone has been acted upon.
+    pub(super) fn check_gone(&mut self, id: Id) {
+        if self.holds(id) {
+            self.checks.fail("gone", format!("{id} goes on though the server says it has nothing"));
         }
     }
 
@@ -313,9 +315,7 @@ impl World {
     pub(super) fn check_write(&mut self, id: Id, token: u64) {
         let caller = &self.callers[index(id)];
         let (key, betrayed) = (caller.wish.key, caller.is_betrayed());
-        let (clock, killed) = (self.clock_of(id), self.clients[caller.wish.client].killed);
-        let held = |lease: &Lease| lease.id == id && lease.word.deadline().is_some_and(|end| clock < end);
-        let holds = !killed && self.checks.leases.iter().any(held);
+        let holds = self.holds(id) && !self.clients[caller.wish.client].killed;
         let guarded = &mut self.checks.keys[key];
         if token < guarded.applied && self.server.flaw != Flaw::StoreIgnoresFence {
             self.checks.refused_writes += 1;

@@ -55,6 +55,8 @@ pub(super) struct Call {
     pub(super) line: usize,
     sent: Moment,
     pub(super) left: Time,
+    /// How long its client had been frozen by then.
+    frozen: Time,
     kind: Kind,
     pub(super) open: bool,
 }
@@ -208,7 +210,8 @@ impl World {
         let line = self.dice.index(LINES);
         let call = self.calls.len();
         let sent = self.clients[client].drift.moment(self.now);
-        self.calls.push(Call { client, line, sent, left: self.now, kind, open: true });
+        let frozen = self.clients[client].frozen_for;
+        self.calls.push(Call { client, line, sent, left: self.now, frozen, kind, open: true });
         self.timer(client, self.now + u64::try_from(within.as_micros()).unwrap(), Timer::TimeOut(call));
         let fate = self.network.request(client, line, self.now, &mut self.dice);
         self.note(|| format!("client {client}: call {call} on line {line}: {request:?} {fate:?}"));
@@ -224,11 +227,11 @@ impl World {
 
     /// A call has ended, by its answer or without.
     pub(super) fn end_call(&mut self, call: usize, answer: Result<Answer, BackendError>) {
-        let Call { client, sent, open, kind, .. } = &mut self.calls[call];
+        let Call { client, sent, frozen, open, kind, .. } = &mut self.calls[call];
         if !std::mem::take(open) {
             return;
         }
-        let (client, mut sent, kind) = (*client, *sent, kind.clone());
+        let (client, mut sent, frozen, kind) = (*client, *sent, *frozen, kind.clone());
         self.checks.silent += u64::from(answer.is_err());
         if self.server.flaw == Flaw::SentIsWhenAnswered {
             sent = self.clients[client].drift.moment(self.now);
@@ -258,10 +261,15 @@ impl World {
             }
         };
         let renewed = if let Event::Renewed { answers, .. } = &event { answers.clone() } else { Vec::new() };
+        for (id, answer) in &renewed {
+            if let Some(Renewed::Extended) = answer {
+                self.check_extended(*id, frozen);
+            }
+        }
         self.step(client, event);
-        for (id, answer) in renewed {
-            if let Some(answer) = answer {
-                self.check_renewed(id, &answer);
+        for (id, answer) in &renewed {
+            if let Some(Renewed::Gone) = answer {
+                self.check_gone(*id);
             }
         }
     }
