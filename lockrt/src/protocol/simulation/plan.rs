@@ -104,6 +104,8 @@ pub(super) struct Plan {
     pub(super) offset_margin: Duration,
     /// Whether a refused claim that waits may have left a place in a queue.
     pub(super) queues: bool,
+    /// Whether the server says that a key may be free whenever it refuses it.
+    pub(super) cries_wolf: bool,
     pub(super) keys: usize,
     pub(super) wishes: Vec<Wish>,
     pub(super) faults: Vec<(Time, Fault)>,
@@ -122,7 +124,16 @@ impl Plan {
         let count = if dice.chance(100) { 0 } else { dice.between(1, 16) };
         let mut faults: Vec<_> = (0..count).map(|_| fault(clients, offset_margin, dice)).collect();
         faults.extend((0..clients).map(|client| climate(client, dice)));
-        Self { clocks, server, offset_margin, queues: dice.chance(200), keys, wishes, faults }
+        Self {
+            clocks,
+            server,
+            offset_margin,
+            queues: dice.chance(200),
+            cries_wolf: dice.chance(100),
+            keys,
+            wishes,
+            faults,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::claim::{Claim, Released};
+use crate::claim::{Attempt, Claim, Released};
 use crate::clock::Moment;
 use crate::error::BackendError;
 use crate::key::LockKey;
@@ -33,6 +33,7 @@ pub(super) struct World {
     pub(super) callers: Vec<Caller>,
     pub(super) calls: Vec<Call>,
     pub(super) keys: usize,
+    cries_wolf: bool,
     pub(super) checks: Checks,
     /// What happened, if somebody wants to read it.
     trace: Option<Vec<String>>,
@@ -114,6 +115,7 @@ impl World {
             callers: Vec::new(),
             calls: Vec::new(),
             keys: plan.keys,
+            cries_wolf: plan.cries_wolf,
             checks: Checks::new(plan.keys),
             trace: traced.then(Vec::new),
             dice,
@@ -289,7 +291,11 @@ impl World {
         let answer = self.server.answer(&request, self.now - left, self.now);
         self.note(|| format!("server: call {call} {answer:?}"));
         self.check_served(&request, &answer, self.now - left);
-        if let Some(key) = self.server.freed.take() {
+        let refused = match (&request, &answer) {
+            (Request::Try(party), Answer::Tried(Attempt::Held { .. })) => Some(party.key),
+            _ => None,
+        };
+        if let Some(key) = self.server.freed.take().or(refused.filter(|_| self.cries_wolf)) {
             self.spread(key);
         }
         if let Fate::Arrives(at) = self.network.reply(client, self.now, &mut self.dice) {
