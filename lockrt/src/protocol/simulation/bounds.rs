@@ -123,7 +123,8 @@ impl World {
         let end = self.now + us(within) + 1_000 * MS;
         let frozen = self.clients[client].frozen_for;
         let earlier = self.clients[client].closing;
-        self.clients[client].closed = true;
+        let cut = (end - 1_000 * MS, frozen);
+        self.clients[client].cut.get_or_insert(cut);
         self.clients[client].closing = Some(earlier.filter(|(by, _)| *by < end).unwrap_or((end, frozen)));
     }
 

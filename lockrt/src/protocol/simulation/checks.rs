@@ -48,6 +48,13 @@ impl Lease {
     }
 }
 
+impl Client {
+    /// Whether a shutdown must have taken every lease by now.
+    fn is_cut(&self, now: Time) -> bool {
+        self.cut.is_some_and(|(at, frozen)| now > stretched(at) + HASTE + 2 * (self.frozen_for - frozen))
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Guarded {
     /// The greatest token that the server gave, and the last one that the store has seen.
@@ -150,6 +157,9 @@ impl World {
                 (true, None) if lease.is_past(caller.wish.renew_for, self.now, client) => {
                     self.checks.fail("cap", format!("{id} is renewed past its cap"));
                 }
+                (true, None) if client.is_cut(self.now) => {
+                    self.checks.fail("shutdown", format!("{id} has its lease after a shutdown"));
+                }
                 (true, None) if !caller.is_betrayed() => {
                     if self.server.holder(key, self.now).is_none_or(|stored| stored.owner != id) {
                         self.checks.fail("backed", format!("{id} has a lease that the server does not know"));
@@ -233,7 +243,7 @@ impl World {
     fn fate(&self, id: Id) -> (bool, bool) {
         let caller = &self.callers[index(id)];
         let dropped = matches!(caller.seen.left, Some((_, _, Parting::Dropped)));
-        let kept = caller.wish.hold_on_cancel && (dropped || self.clients[caller.wish.client].closed);
+        let kept = caller.wish.hold_on_cancel && (dropped || self.clients[caller.wish.client].cut.is_some());
         let dead = self.clients[caller.wish.client].killed || caller.seen.abandoned || kept;
         (caller.seen.forgotten, dead)
     }

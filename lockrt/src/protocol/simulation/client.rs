@@ -31,8 +31,8 @@ pub(super) struct Client {
     pub(super) killed: bool,
     /// By when a shutdown must be over, how long it had been frozen by then.
     pub(super) closing: Option<(Time, Time)>,
-    /// Whether a shutdown has ever begun.
-    pub(super) closed: bool,
+    /// By when the first shutdown takes all leases, how long it had been frozen by then.
+    pub(super) cut: Option<(Time, Time)>,
 }
 
 /// What the driver knows of a claim beside the machine.
@@ -82,7 +82,7 @@ impl Client {
             slept: 0,
             killed: false,
             closing: None,
-            closed: false,
+            cut: None,
         }
     }
 }
