@@ -83,7 +83,11 @@ impl World {
                     self.checks.fail("fail", format!("{id} asked again after it was refused"));
                 }
             }
-            Event::Stale | Event::Paused { .. } => caller.seen.silent_since = None,
+            Event::Stale => {
+                caller.seen.silent_since = None;
+                caller.seen.stale += 1;
+            }
+            Event::Paused { .. } => {}
         }
     }
 
@@ -91,6 +95,9 @@ impl World {
     pub(super) fn check_end_of_wait(&mut self, id: Id, how: &'static str) {
         if how == "contended" && self.callers[index(id)].seen.refusals == 0 {
             self.checks.fail("silence", format!("{id} took silence for contention"));
+        }
+        if how == "unavailable" {
+            self.check_outage(id);
         }
         let Some(deadline) = self.wait_ends(id) else { return };
         let clock = self.clock_of(id);
@@ -101,6 +108,19 @@ impl World {
         if clock > deadline + Duration::from_micros(50 * MS + stretched(frozen) + HASTE / 2) {
             let late = clock.since(deadline).as_millis();
             self.checks.fail("wait", format!("the wait of {id} ended {late} ms late ({how})"));
+        }
+    }
+
+    /// Nobody gives up a server that has just answered.
+    fn check_outage(&mut self, id: Id) {
+        let (caller, clock) = (&self.callers[index(id)], self.clock_of(id));
+        let bound = us(caller.claim.ttl()).min(3_000 * MS);
+        let silent = caller.seen.silent_since.map_or(0, |since| self.now - since);
+        let over = self.wait_ends(id).is_some_and(|deadline| clock >= deadline);
+        // The last pause is not made if nothing could follow it.
+        let least = (bound - bound / 100).saturating_sub(320 * MS);
+        if silent < least && !over && caller.seen.stale == 0 {
+            self.checks.fail("silence", format!("{id} gave up after {} ms of silence", silent / MS));
         }
     }
 

@@ -51,6 +51,8 @@ pub(super) struct Seen {
     pub(super) frozen: Time,
     pub(super) silent_since: Option<Time>,
     pub(super) refusals: u32,
+    /// Grants that came too late.
+    pub(super) stale: u32,
     pub(super) attempts: u64,
     /// Renewals that have left since the last one that succeeded.
     pub(super) renewals: u32,
