@@ -107,7 +107,14 @@ fn the_page_lists_the_rows() {
     assert_eq!(ROWS.len(), 5);
     assert_eq!(
         ROWS[1],
-        ["protocol::lease", "protocol::waiting", "protocol::freeing", "protocol::kept", "protocol::keeping"]
+        [
+            "protocol::lease",
+            "protocol::waiting",
+            "protocol::freeing",
+            "protocol::kept",
+            "protocol::keeping",
+            "protocol::simulation"
+        ]
     );
     assert!(ROWS.iter().all(|row| row.len() > 3));
 }

@@ -1,6 +1,6 @@
 //! Every claim of one keeper: what is due when, and how a shutdown ends.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::claim::{Attempt, Claim, Released, Renewed};
@@ -36,7 +36,8 @@ pub(crate) enum Event {
 /// Every claim of one keeper.
 #[derive(Debug, Default)]
 pub(crate) struct Keeping {
-    entries: HashMap<Id, Kept>,
+    /// In the order of their registration, so that the same events give the same actions.
+    entries: BTreeMap<Id, Kept>,
     due: BTreeSet<(Moment, Id)>,
     closing: Option<Closing>,
 }

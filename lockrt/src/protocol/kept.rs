@@ -239,8 +239,10 @@ impl Kept {
                 hold.renewing = false;
                 match answer {
                     Some(Renewed::Extended) => {
-                        hold.word.extend(now, deadline);
-                        hold.next_renewal = Some(sent + ttl / 3);
+                        if let Standing::Held(_) = hold.look(id, now, actions) {
+                            hold.word.extend(now, deadline);
+                            hold.next_renewal = Some(sent + ttl / 3);
+                        }
                     }
                     Some(Renewed::Gone) => {
                         // Whatever ended the lease before, the grant is no more.
@@ -266,13 +268,11 @@ impl Kept {
     /// Ends the lease, unless it has ended.
     pub(super) fn lose(&mut self, id: Id, reason: LossReason, now: Moment, actions: &mut Vec<Action>) {
         let Phase::Held(hold) = &mut self.phase else { return };
-        hold.lost = true;
-        let (standing, just_expired) = hold.word.at(now);
-        if just_expired {
-            actions.push(Action::Lost(id, LossReason::Expired));
-        } else if matches!(standing, Standing::Held(_)) && hold.word.end(now, End::Lost(reason)) {
+        let standing = hold.look(id, now, actions);
+        if matches!(standing, Standing::Held(_)) && hold.word.end(now, End::Lost(reason)) {
             actions.push(Action::Lost(id, reason));
         }
+        hold.lost = true;
     }
 
     pub(super) fn release(
@@ -360,17 +360,13 @@ impl Kept {
             Phase::Trying => {}
             Phase::Held(hold) => {
                 let capped = self.terms.renew_for.is_some_and(|most| now >= hold.granted + most);
-                let (standing, just_expired) = hold.word.at(now);
-                if just_expired {
-                    actions.push(Action::Lost(id, LossReason::Expired));
-                }
-                if let Standing::Ended(_) = standing {
-                    hold.lost = true;
-                } else if capped {
-                    self.lose(id, LossReason::RenewalCap, now, actions);
-                } else if hold.renew(now) {
-                    self.latest = now;
-                    renewals.push(id);
+                if let Standing::Held(_) = hold.look(id, now, actions) {
+                    if capped {
+                        self.lose(id, LossReason::RenewalCap, now, actions);
+                    } else if hold.renew(now) {
+                        self.latest = now;
+                        renewals.push(id);
+                    }
                 }
             }
             Phase::Resting { hold, until } => {
@@ -397,6 +393,17 @@ impl Kept {
 }
 
 impl Hold {
+    /// How the lease stands. If its deadline has passed unseen, that is told now: nothing is due
+    /// for a lease that has ended, so there is no later occasion.
+    fn look(&mut self, id: Id, now: Moment, actions: &mut Vec<Action>) -> Standing {
+        let (standing, just_expired) = self.word.at(now);
+        if just_expired {
+            actions.push(Action::Lost(id, LossReason::Expired));
+        }
+        self.lost |= matches!(standing, Standing::Ended(_));
+        standing
+    }
+
     /// Whether a renewal is to be sent now; it then counts as on its way.
     fn renew(&mut self, now: Moment) -> bool {
         let due = !self.renewing && self.next_renewal.is_some_and(|at| now >= at);

@@ -191,7 +191,8 @@ impl Waiting {
     fn stale(&mut self, now: Moment) -> Step {
         self.last_answer = now;
         self.unanswered_since = None;
-        if self.refreshed {
+        let over = self.deadline().is_some_and(|deadline| now >= deadline);
+        if self.refreshed || over {
             return Step::Unavailable(BackendError::unknown(
                 "its answers take more than half the ttl; raise the ttl or bring the service nearer",
             ));
@@ -279,6 +280,17 @@ mod tests {
         }
         assert!(attempts >= 3, "{attempts}");
         assert!((600..=901).contains(&now), "{now}");
+    }
+
+    #[test]
+    fn a_stale_grant_after_the_end_of_a_wait_does_not_prolong_it() {
+        let mut acquire = waiting(Contention::Wait(ms(10)), 900);
+        assert!(matches!(acquire.start(at(0)), Step::Try { within } if within == ms(40)));
+        let step = acquire.step(Event::Stale, at(40));
+        assert!(matches!(step, Step::Unavailable(_)), "{step:?}");
+        let mut acquire = waiting(Contention::Wait(ms(60)), 900);
+        acquire.start(at(0));
+        assert!(matches!(acquire.step(Event::Stale, at(40)), Step::Try { .. }), "there is time left");
     }
 
     #[test]

@@ -101,6 +101,17 @@ fn a_renewal_moves_the_deadline_from_when_it_left() {
 }
 
 #[test]
+fn a_renewal_that_is_answered_after_the_deadline_tells_the_loss() {
+    let (mut keeping, word) = held(Terms { renew_for: Some(ms(60_000)), ..terms() });
+    // Its process was stopped until shortly before the deadline.
+    assert!(matches!(tick(&mut keeping, 888).as_slice(), [Action::Renew(_)]));
+    let actions = renewed(&mut keeping, 888, Renewed::Extended, 890);
+    assert!(matches!(actions.as_slice(), [Action::Lost(1, LossReason::Expired)]), "{actions:?}");
+    assert_eq!(word.at(at(890)), (Standing::Ended(End::Lost(LossReason::Expired)), false));
+    assert_eq!(keeping.next_due(), None);
+}
+
+#[test]
 fn errors_end_neither_renewal_nor_lease_and_leave_room_for_three_attempts() {
     let (mut keeping, word) = held(Terms { renew_for: Some(ms(60_000)), ..terms() });
     let (mut now, mut attempts) = (0, 0);
