@@ -11,7 +11,7 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, oneshot};
 
 use crate::claim::Released;
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::error::{LockError, LossReason};
 use crate::key::LockKey;
 use crate::observe;
@@ -148,16 +148,21 @@ impl Lease {
         if self.0.given_back.swap(true, Ordering::AcqRel) {
             return None;
         }
-        // Sees a deadline that has passed first, so that the loss is told once.
-        if let Standing::Held(_) = self.standing() {
-            self.0.word.end(self.0.clock.now(), End::Released);
+        // One reading of the clock for both: a deadline between two readings would be told to nobody.
+        let now = self.0.clock.now();
+        if let Standing::Held(_) = self.standing_at(now) {
+            self.0.word.end(now, End::Released);
         }
         Some(self.0.home.give_back(parting))
     }
 
     /// How the lease stands now. Whoever sees the deadline passed first tells everybody.
     pub(crate) fn standing(&self) -> Standing {
-        let (standing, just_expired) = self.0.word.at(self.0.clock.now());
+        self.standing_at(self.0.clock.now())
+    }
+
+    fn standing_at(&self, now: Moment) -> Standing {
+        let (standing, just_expired) = self.0.word.at(now);
         if just_expired {
             self.0.ended.notify_waiters();
             observe::lost(self.0.name, &self.0.key, LossReason::Expired);
