@@ -144,7 +144,10 @@ pub async fn enter(
 ) -> Result<LockGuard, LockError> {
     let policy = &site.0;
     let ready = key.map_err(|source| LockError::InvalidKey { name: policy.name(), source });
-    let ready = ready.and_then(|key| Ok((key, manager.cloned().map_or_else(global::current, Ok)?)));
+    let ready = ready.and_then(|key| match manager {
+        Some(manager) => Ok((key, Cow::Borrowed(manager))),
+        None => Ok((key, Cow::Owned(global::current()?))),
+    });
     match ready {
         Ok((key, manager)) => manager.acquire(&key, policy).await,
         Err(refusal) => {

@@ -61,7 +61,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
 // The four routes below lock one key, since they write one thing: the tokens that the store compares must come from one sequence.
 
 /// Somebody else is at it: 409 at once, with `Retry-After`.
-#[distributed_lock(key = "quote:{tenant}:{id}", ttl_ms = 5_000, on_contention = fail, lease = lease)]
+#[distributed_lock(key = "quote:{tenant}:{id}", ttl_ms = 5_000, on_contention = fail, lease = lease, fencing = required)]
 async fn recalculate(
     Path((tenant, id)): Path<(String, String)>,
     State(service): State<Arc<Service>>,
@@ -70,7 +70,7 @@ async fn recalculate(
 }
 
 /// Somebody else is at it: wait for them, for two seconds at most.
-#[distributed_lock(key = "quote:{tenant}:{id}", ttl_ms = 5_000, on_contention = wait(timeout_ms = 2_000), lease = lease)]
+#[distributed_lock(key = "quote:{tenant}:{id}", ttl_ms = 5_000, on_contention = wait(timeout_ms = 2_000), lease = lease, fencing = required)]
 async fn refresh(
     Path((tenant, id)): Path<(String, String)>,
     State(service): State<Arc<Service>>,
@@ -79,7 +79,7 @@ async fn refresh(
 }
 
 /// Somebody else is at it: then nothing is left to do, and that is fine.
-#[distributed_lock(key = "quote:{tenant}:{id}", ttl_ms = 5_000, on_contention = skip(Ok(Json(Reply::skipped(&service)))), lease = lease)]
+#[distributed_lock(key = "quote:{tenant}:{id}", ttl_ms = 5_000, on_contention = skip(Ok(Json(Reply::skipped(&service)))), lease = lease, fencing = required)]
 async fn reindex(
     Path((tenant, id)): Path<(String, String)>,
     State(service): State<Arc<Service>>,
@@ -89,7 +89,7 @@ async fn reindex(
 
 /// A holder that sleeps past its lease and writes all the same: what a long pause of the process would do.
 /// `on_lost = report` lets the body go on; the default would have dropped it at the deadline.
-#[distributed_lock(key = "quote:{tenant}:{id}", ttl_ms = 1_500, on_contention = fail, on_lost = report, lease = lease)]
+#[distributed_lock(key = "quote:{tenant}:{id}", ttl_ms = 1_500, on_contention = fail, on_lost = report, lease = lease, fencing = required)]
 async fn pause(
     Path((tenant, id)): Path<(String, String)>,
     State(service): State<Arc<Service>>,

@@ -159,7 +159,7 @@ impl Driver {
                 let seats = seats.filter(|(_, seat)| key.as_ref().is_none_or(|key| seat.key == *key));
                 let answers = seats.map(|(id, _)| (*id, Some(Renewed::Gone))).collect();
                 self.step(Event::Renewed { sent: self.clock.now(), answers });
-                let _ = answer.send(());
+                tell(answer, ());
             }
         }
     }

@@ -113,7 +113,6 @@ struct Hold {
     granted: Moment,
     renewing: bool,
     next_renewal: Option<Moment>,
-    lost: bool,
 }
 
 /// Whether a claim goes on after a step.
@@ -155,9 +154,8 @@ impl Kept {
     pub(super) fn next_due(&self) -> Option<Moment> {
         match &self.phase {
             Phase::Trying => None,
-            Phase::Held(hold) if hold.lost => None,
             Phase::Held(hold) => {
-                // None if its owner has ended it; the release is then on its way here.
+                // None once the lease has ended: what is left to do begins with its release.
                 let deadline = hold.word.deadline();
                 let cap = self.terms.renew_for.map(|most| hold.granted + most);
                 deadline
@@ -219,7 +217,6 @@ impl Kept {
             granted: now,
             renewing: false,
             next_renewal: self.terms.renew_for.map(|_| sent + ttl / 3),
-            lost: false,
         });
         Told::Granted { word, fencing }
     }
@@ -272,7 +269,6 @@ impl Kept {
         if matches!(standing, Standing::Held(_)) && hold.word.end(now, End::Lost(reason)) {
             actions.push(Action::Lost(id, reason));
         }
-        hold.lost = true;
     }
 
     pub(super) fn release(
@@ -395,12 +391,11 @@ impl Kept {
 impl Hold {
     /// How the lease stands. If its deadline has passed unseen, that is told now: nothing is due
     /// for a lease that has ended, so there is no later occasion.
-    fn look(&mut self, id: Id, now: Moment, actions: &mut Vec<Action>) -> Standing {
+    fn look(&self, id: Id, now: Moment, actions: &mut Vec<Action>) -> Standing {
         let (standing, just_expired) = self.word.at(now);
         if just_expired {
             actions.push(Action::Lost(id, LossReason::Expired));
         }
-        self.lost |= matches!(standing, Standing::Ended(_));
         standing
     }
 
