@@ -18,7 +18,7 @@ pub use calls::{granted, key, refused};
 pub use dice::Dice;
 pub use faulty::{Call, Fate, Faulty};
 pub use polled::{caught, polled};
-pub use proxy::{Fault, Proxy};
+pub use proxy::{End, Fault, Proxy, Step, Toxic, Way};
 pub use redis_server::RedisServer;
 pub use setup::{Paused, Setup, Threaded, Threads, settled};
 pub use until::{soon, until};
