@@ -7,6 +7,7 @@ mod calls;
 mod dice;
 #[cfg(doctest)]
 mod docs;
+mod fake_redis;
 mod faulty;
 mod polled;
 mod proxy;
@@ -16,6 +17,7 @@ mod until;
 
 pub use calls::{granted, key, refused};
 pub use dice::Dice;
+pub use fake_redis::FakeRedis;
 pub use faulty::{Call, Fate, Faulty};
 pub use polled::{caught, polled};
 pub use proxy::{End, Fault, Proxy, Step, Toxic, Way};

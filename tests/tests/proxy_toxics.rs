@@ -172,42 +172,81 @@ async fn what_trickles_arrives_in_parts_and_whole() {
     assert!(back == [5; 100] && first < Some(100), "{first:?}");
 }
 
-#[tokio::test]
-async fn a_lost_answer_was_heard_and_a_lost_request_was_not() {
-    let (echo, proxy) = started().await;
-    let mut stream = connected(&proxy).await;
-    for (fault, way) in [(Fault::DropReplies, Way::Answer), (Fault::DropRequests, Way::Request)] {
-        let before = echo.heard().len();
-        proxy.add([Toxic::Lose { way }]);
-        stream.write_all(b"1").await.unwrap();
-        if way == Way::Answer {
-            until("the request arrives", async || echo.heard().len() == before + 1).await;
-        }
-        assert!(tokio::time::timeout(Duration::from_millis(50), stream.read(&mut [0])).await.is_err());
-        proxy.clear();
-        proxy.set(fault);
-        stream.write_all(b"2").await.unwrap();
-        assert!(tokio::time::timeout(Duration::from_millis(50), stream.read(&mut [0])).await.is_err());
-        proxy.set(Fault::None);
-        // The connection is still open, and what was lost does not come later.
-        assert_eq!(asked(&mut stream, b"3").await, b"3");
-        let heard = echo.heard();
-        assert_eq!(&heard[before..], if way == Way::Answer { b"123".as_slice() } else { b"3" });
-    }
-    assert_eq!(proxy.accepted(), 1);
+async fn silent(stream: &mut TcpStream) -> bool {
+    tokio::time::timeout(Duration::from_millis(50), stream.read(&mut [0])).await.is_err()
 }
 
 #[tokio::test]
-async fn silence_is_both_ways() {
+async fn a_lost_answer_was_heard_and_a_lost_request_was_not() {
+    let (echo, proxy) = started().await;
+    for (fault, way) in [(Fault::DropReplies, Way::Answer), (Fault::DropRequests, Way::Request)] {
+        for by_fault in [false, true] {
+            let (mut stream, before) = (connected(&proxy).await, echo.heard().len());
+            asked(&mut stream, b"1").await;
+            if by_fault {
+                proxy.set(fault.clone());
+            } else {
+                proxy.add([Toxic::Lose { way }]);
+            }
+            stream.write_all(b"2").await.unwrap();
+            if way == Way::Answer {
+                until("the request arrives", async || echo.heard().len() == before + 2).await;
+            }
+            assert!(silent(&mut stream).await);
+            proxy.clear();
+            assert_eq!(asked(&mut connected(&proxy).await, b"3").await, b"3", "others pass");
+            let heard = echo.heard();
+            assert_eq!(&heard[before..], if way == Way::Answer { b"123".as_slice() } else { b"13" });
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_arrives_after_a_gap_though_the_connection_is_open() {
+    let (echo, proxy) = started().await;
+    for fault in [Fault::DropReplies, Fault::DropRequests, Fault::Silence] {
+        let mut stream = connected(&proxy).await;
+        asked(&mut stream, b"a").await;
+        proxy.set(fault.clone());
+        stream.write_all(b"b").await.unwrap();
+        assert!(silent(&mut stream).await);
+        proxy.set(Fault::None);
+        let before = echo.heard().len();
+        stream.write_all(b"c").await.unwrap();
+        if fault == Fault::DropReplies {
+            until("the request arrives", async || echo.heard().len() == before + 1).await;
+        }
+        assert!(silent(&mut stream).await);
+        assert_eq!(echo.heard().len() > before, fault == Fault::DropReplies);
+    }
+    assert_eq!(asked(&mut connected(&proxy).await, b"d").await, b"d");
+}
+
+#[tokio::test]
+async fn what_was_stalled_arrives_late_and_in_order() {
     let (echo, proxy) = started().await;
     let mut stream = connected(&proxy).await;
-    asked(&mut stream, b"a").await;
-    proxy.set(Fault::Silence);
-    stream.write_all(b"b").await.unwrap();
-    assert!(tokio::time::timeout(Duration::from_millis(50), stream.read(&mut [0])).await.is_err());
-    proxy.set(Fault::None);
-    assert_eq!(asked(&mut stream, b"c").await, b"c");
-    assert_eq!(echo.heard(), b"ac");
+    proxy.add([Toxic::Stall { way: Way::Answer }]);
+    stream.write_all(b"a").await.unwrap();
+    until("the request arrives", async || echo.heard() == b"a").await;
+    assert!(silent(&mut stream).await);
+    proxy.clear();
+    stream.read_exact(&mut [0]).await.unwrap();
+    for way in [Way::Request, Way::Answer] {
+        proxy.set(Fault::Stall);
+        proxy.add([Toxic::Stall { way }]);
+        let before = echo.heard().len();
+        stream.write_all(b"b").await.unwrap();
+        stream.write_all(b"c").await.unwrap();
+        assert!(silent(&mut stream).await);
+        assert_eq!(echo.heard().len(), before);
+        proxy.set(Fault::None);
+        assert!(silent(&mut stream).await);
+        proxy.clear();
+        let mut late = [0; 2];
+        soon("what was sent", stream.read_exact(&mut late)).await.unwrap();
+        assert_eq!(&late, b"bc");
+    }
 }
 
 #[tokio::test]

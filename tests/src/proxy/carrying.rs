@@ -8,7 +8,7 @@ use rustix::net::{Shutdown, shutdown, sockopt};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, spawn};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::proxy::control::{Passage, Shared, Then, Verdict, locked};
 use crate::proxy::toxic::{End, Way};
@@ -16,6 +16,9 @@ use crate::proxy::toxic::{End, Way};
 /// How long the server's side of a connection that has ended stays open. Closing at once could
 /// discard what the server has not read yet.
 const LINGER: Duration = Duration::from_millis(500);
+
+/// How often to look whether a stall is over.
+const STALL: Duration = Duration::from_millis(2);
 
 /// What a writer is given.
 enum Piece {
@@ -90,6 +93,9 @@ impl Pipe {
             let Some(length @ 1..) = read(&self.from, &mut buffer).await else {
                 return Ended::By(End::Close);
             };
+            while locked(&self.control).stalls(self.passage.way()) {
+                sleep(STALL).await;
+            }
             let verdict = locked(&self.control).judge(&mut self.passage, length);
             self.pass(&buffer[..verdict.bytes], &verdict);
             match verdict.then {

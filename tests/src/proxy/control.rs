@@ -46,6 +46,8 @@ pub(super) struct Passage {
     dice: Dice,
     /// How much has passed since a limit was set, by its number.
     passed: HashMap<u64, u64>,
+    /// Whether something was lost, after which nothing arrives.
+    broken: bool,
 }
 
 /// What happens to one piece of data, and after it.
@@ -70,7 +72,11 @@ pub(super) enum Then {
 impl Passage {
     pub(super) fn new(way: Way, connection: u64, seed: u64) -> Self {
         let dice = Dice::new(mixed(seed, connection, way as u64));
-        Self { way, connection, dice, passed: HashMap::new() }
+        Self { way, connection, dice, passed: HashMap::new(), broken: false }
+    }
+
+    pub(super) fn way(&self) -> Way {
+        self.way
     }
 }
 
@@ -142,11 +148,18 @@ impl Control {
         set.chain(&self.added).chain(self.script.toxics())
     }
 
+    /// Whether data that goes this `way` has to wait.
+    pub(super) fn stalls(&mut self, way: Way) -> bool {
+        self.script.advance(Instant::now(), false);
+        self.in_force().any(|active| active.toxic == Toxic::Stall { way })
+    }
+
     /// What becomes of `length` bytes that have come this way.
     pub(super) fn judge(&mut self, passage: &mut Passage, length: usize) -> Verdict {
         self.script.advance(Instant::now(), passage.way == Way::Request);
         let seed = self.seed;
-        let mut verdict = Verdict { bytes: length, delay: Duration::ZERO, parts: None, then: Then::GoOn };
+        let bytes = if passage.broken { 0 } else { length };
+        let mut verdict = Verdict { bytes, delay: Duration::ZERO, parts: None, then: Then::GoOn };
         let mut over = Vec::new();
         let way = passage.way;
         for active in self.in_force().filter(|active| active.toxic.is_on(way)) {
@@ -172,7 +185,10 @@ impl Active {
                 verdict.delay += Duration::from_millis(dice.within(ms.clone()));
             }
             Toxic::Trickle { bytes, every, .. } => verdict.parts = Some((*bytes, *every)),
-            Toxic::Lose { .. } => verdict.bytes = 0,
+            Toxic::Lose { .. } => {
+                passage.broken = true;
+                verdict.bytes = 0;
+            }
             Toxic::Limit { bytes, end, .. } => {
                 let passed = passage.passed.entry(self.number).or_default();
                 let room = bytes.saturating_sub(*passed);
@@ -188,7 +204,7 @@ impl Active {
                 verdict.then = Then::Late(*by);
                 return true;
             }
-            Toxic::Refuse => {}
+            Toxic::Stall { .. } | Toxic::Refuse => {}
         }
         false
     }

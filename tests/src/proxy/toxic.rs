@@ -49,7 +49,15 @@ pub enum Toxic {
         /// The time from one part to the next.
         every: Duration,
     },
-    /// Everything is lost, and the connection stays open. Both ways together are a cable pulled out.
+    /// Everything waits until this toxic is over, then arrives late: a short partition, after which
+    /// TCP sends again.
+    Stall {
+        /// The direction.
+        way: Way,
+    },
+    /// Everything is lost, and the connection stays open. A connection that has lost something
+    /// stays silent this way for good, since TCP delivers nothing after a gap; new ones pass when
+    /// this is over.
     Lose {
         /// The direction.
         way: Way,
@@ -79,6 +87,7 @@ impl Toxic {
             Self::Latency { way: its, .. }
             | Self::Distance { way: its, .. }
             | Self::Trickle { way: its, .. }
+            | Self::Stall { way: its }
             | Self::Lose { way: its }
             | Self::Limit { way: its, .. } => *its == way,
             Self::Overtaken { .. } => way == Way::Request,
@@ -91,13 +100,14 @@ impl Toxic {
     pub fn random(dice: &mut Dice) -> Self {
         let way = if dice.within(0..2) == 0 { Way::Request } else { Way::Answer };
         let end = if dice.within(0..2) == 0 { End::Close } else { End::Reset };
-        match dice.within(0..7) {
+        match dice.within(0..8) {
             0 => Self::Latency { way, ms: 0..dice.within(1..40) },
             1 => Self::Distance { way, ms: 0..dice.within(1..40) },
             2 => Self::Trickle { way, bytes: 16, every: Duration::from_millis(1) },
             3 => Self::Lose { way },
             4 => Self::Limit { way, bytes: dice.within(0..400), end },
-            5 => Self::Overtaken { by: Duration::from_millis(dice.within(0..200)) },
+            5 => Self::Stall { way },
+            6 => Self::Overtaken { by: Duration::from_millis(dice.within(0..200)) },
             _ => Self::Refuse,
         }
     }
@@ -108,12 +118,15 @@ impl Toxic {
 pub enum Fault {
     /// Nothing.
     None,
-    /// Requests arrive, answers do not; connections stay open.
+    /// Requests arrive, answers do not; connections stay open. As always, a connection that has
+    /// lost something stays silent.
     DropReplies,
     /// Answers arrive, requests do not; connections stay open.
     DropRequests,
     /// Nothing arrives either way; connections stay open, as with a cable pulled out.
     Silence,
+    /// Nothing arrives either way until this is over; then everything does, late.
+    Stall,
     /// Cuts the client off at its next request, once, and delivers that request this much later.
     CutAtRequest {
         /// When the server gets the request.
@@ -139,6 +152,7 @@ impl Fault {
             Self::DropReplies => (vec![Toxic::Lose { way: answer }], false),
             Self::DropRequests => (vec![Toxic::Lose { way: request }], false),
             Self::Silence => (vec![Toxic::Lose { way: request }, Toxic::Lose { way: answer }], false),
+            Self::Stall => (vec![Toxic::Stall { way: request }, Toxic::Stall { way: answer }], false),
             Self::CutAtRequest { deliver_after } => (vec![Toxic::Overtaken { by: deliver_after }], true),
             Self::CutAtReply => (vec![Toxic::Limit { way: answer, bytes: 0, end: End::Close }], true),
             Self::ResetInReply { after_bytes } => {
