@@ -16,6 +16,7 @@ mod wakeups;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use redis::{Pipeline, RedisError, RedisResult, Value};
 
@@ -25,7 +26,7 @@ use crate::claim::{Attempt, Capabilities, Claim, FenceStrength, Released, Renewe
 use crate::clock::Clock;
 use crate::error::{BackendError, SetupError};
 use crate::masking::masked;
-use connection::Connection;
+use connection::{Connection, patience};
 use link::Link;
 use scripts::{LOCKS_PER_CALL, Script};
 
@@ -91,19 +92,25 @@ impl Redis {
         format!("{}{{{}}}:fence", self.fence_prefix, slots::number_in(slots::slot_of(lock)))
     }
 
-    /// One call of `script`, which is loaded if the server has forgotten it.
-    async fn call(&self, script: &Script, cmd: &redis::Cmd) -> Result<Value, BackendError> {
+    /// One call of `script` for `claim`. The script is loaded if the server has forgotten it.
+    async fn call(&self, script: &Script, cmd: &redis::Cmd, claim: &Claim) -> Result<Value, BackendError> {
+        let patience = patience(claim.ttl());
         let connection = self.link.connection().await?;
-        let mut answer = connection.ask(cmd).await;
+        let mut answer = connection.ask(cmd, patience).await;
         if is_no_script(&answer) {
-            self.load(&connection, script).await?;
-            answer = connection.ask(cmd).await;
+            self.load(&connection, script, patience).await?;
+            answer = connection.ask(cmd, patience).await;
         }
         answer.map_err(|error| self.link.failed(&connection, &error))
     }
 
-    async fn load(&self, connection: &Connection, script: &Script) -> Result<(), BackendError> {
-        let loaded = connection.ask(&script.load()).await;
+    async fn load(
+        &self,
+        connection: &Connection,
+        script: &Script,
+        patience: Duration,
+    ) -> Result<(), BackendError> {
+        let loaded = connection.ask(&script.load(), patience).await;
         loaded.map(drop).map_err(|error| failure::before_sending(&error))
     }
 
@@ -115,16 +122,17 @@ impl Redis {
             Ok(connection) => connection,
             Err(failure) => return unknown(failure, claims),
         };
-        let mut answers = match connection.ask_all(&renewals(claims)).await {
+        let patience = claims.iter().map(|claim| patience(claim.ttl())).min().unwrap_or_default();
+        let mut answers = match connection.ask_all(&renewals(claims), patience).await {
             Ok(answers) => answers,
             Err(error) => return unknown(self.link.failed(&connection, &error), claims),
         };
         // A renewal is harmless to repeat, so one forgotten script repeats the round.
         if answers.iter().any(is_no_script) {
-            if let Err(failure) = self.load(&connection, &scripts::RENEW).await {
+            if let Err(failure) = self.load(&connection, &scripts::RENEW, patience).await {
                 return unknown(failure, claims);
             }
-            answers = match connection.ask_all(&renewals(claims)).await {
+            answers = match connection.ask_all(&renewals(claims), patience).await {
                 Ok(answers) => answers,
                 Err(error) => return unknown(self.link.failed(&connection, &error), claims),
             };
@@ -143,7 +151,7 @@ impl Redis {
         let lock = claim.key().as_str();
         let mut listener = connection.listen(&wakeups::channel_of(lock)).await?;
         // A release before the subscription was told to nobody, one after this answer will be heard.
-        if connection.ask(redis::cmd("EXISTS").arg(lock)).await? == Value::Int(0) {
+        if connection.ask(redis::cmd("EXISTS").arg(lock), patience(claim.ttl())).await? == Value::Int(0) {
             return Ok(());
         }
         listener.told.changed().await.map_err(|_| Ended::Topic)
@@ -192,7 +200,7 @@ impl Backend for Redis {
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt, BackendError> {
         let cmd = scripts::acquire(claim, &self.fence_of(claim.key().as_str()))?;
-        scripts::acquired(&self.call(&scripts::ACQUIRE, &cmd).await?)
+        scripts::acquired(&self.call(&scripts::ACQUIRE, &cmd, claim).await?)
     }
 
     async fn renew(&self, claims: &[&Claim]) -> Vec<Renewed> {
@@ -209,7 +217,7 @@ impl Backend for Redis {
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released, BackendError> {
-        scripts::released(&self.call(&scripts::RELEASE, &scripts::release(claim)).await?)
+        scripts::released(&self.call(&scripts::RELEASE, &scripts::release(claim), claim).await?)
     }
 
     async fn freed(&self, claim: &Claim) {

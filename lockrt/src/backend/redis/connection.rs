@@ -20,6 +20,15 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// that calls are dropped unanswered. As long as the longest attempt of a lock.
 const SILENCE: Duration = Duration::from_secs(1);
 
+/// The least that a connection is given to answer, however little time a lock has.
+const LEAST_SILENCE: Duration = Duration::from_millis(250);
+
+/// How long the calls for a lock of this TTL may wait in all before its connection counts as dead:
+/// as long as an attempt for it, so that one of its renewals still finds a new connection.
+pub(super) fn patience(ttl: Duration) -> Duration {
+    (ttl / 3).clamp(LEAST_SILENCE, SILENCE)
+}
+
 /// How many calls may queue up before further ones wait their turn.
 const QUEUE: usize = 1_024;
 
@@ -56,7 +65,7 @@ impl Connection {
         let mut pipeline = redis::pipe();
         pipeline.add_command(ACQUIRE.load()).add_command(RENEW.load()).add_command(RELEASE.load());
         pipeline.cmd("INFO").arg("memory").ignore_errors();
-        let bounded = tokio::time::timeout(CONNECT, self.ask_all(&pipeline));
+        let bounded = tokio::time::timeout(CONNECT, self.ask_all(&pipeline, SILENCE));
         let mut answers = match bounded.await {
             Ok(answers) => answers?,
             Err(_) => return Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
@@ -65,16 +74,21 @@ impl Connection {
         Ok(memory.and_then(|memory| redis::from_redis_value(memory).ok()))
     }
 
-    /// One command, one round trip.
-    pub(super) async fn ask(&self, cmd: &Cmd) -> RedisResult<Value> {
+    /// One command, one round trip. Dropped unanswered, it ends a connection that has been silent
+    /// for longer than `patience`.
+    pub(super) async fn ask(&self, cmd: &Cmd, patience: Duration) -> RedisResult<Value> {
         let mut driver = self.driver.clone();
-        self.watched(cmd.query_async(&mut driver)).await
+        self.watched(patience, cmd.query_async(&mut driver)).await
     }
 
     /// Several commands in one round trip, each with its own answer.
-    pub(super) async fn ask_all(&self, pipeline: &Pipeline) -> RedisResult<Vec<RedisResult<Value>>> {
+    pub(super) async fn ask_all(
+        &self,
+        pipeline: &Pipeline,
+        patience: Duration,
+    ) -> RedisResult<Vec<RedisResult<Value>>> {
         let mut driver = self.driver.clone();
-        self.watched(pipeline.query_async(&mut driver)).await
+        self.watched(patience, pipeline.query_async(&mut driver)).await
     }
 
     /// Listens on `channel`, and sees to it that the server tells what is published there.
@@ -83,7 +97,7 @@ impl Connection {
         self.unsubscribe(idle);
         if !listener.subscribed {
             let mut driver = self.driver.clone();
-            self.watched(driver.subscribe(channel)).await?;
+            self.watched(SILENCE, driver.subscribe(channel)).await?;
         }
         Ok(listener)
     }
@@ -97,7 +111,7 @@ impl Connection {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 let mut driver = this.driver.clone();
-                let _ = this.watched(driver.unsubscribe(channels)).await;
+                let _ = this.watched(SILENCE, driver.unsubscribe(channels)).await;
             });
         }
     }
@@ -115,8 +129,12 @@ impl Connection {
     }
 
     /// Notes whether and when `call` is answered.
-    async fn watched<T>(&self, call: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
-        let waiting = Waiting::on(self);
+    async fn watched<T>(
+        &self,
+        patience: Duration,
+        call: impl Future<Output = RedisResult<T>>,
+    ) -> RedisResult<T> {
+        let waiting = Waiting::on(self, patience);
         let answer = call.await;
         waiting.ended(answer.as_ref().err());
         answer
@@ -181,13 +199,14 @@ impl Silence {
 /// A call that waits for its answer; dropped when the call is.
 struct Waiting<'a> {
     connection: &'a Connection,
+    patience: Duration,
     answered: bool,
 }
 
 impl<'a> Waiting<'a> {
-    fn on(connection: &'a Connection) -> Self {
+    fn on(connection: &'a Connection, patience: Duration) -> Self {
         connection.silence().starts(Clock::system().now());
-        Self { connection, answered: false }
+        Self { connection, patience, answered: false }
     }
 
     fn ended(mut self, error: Option<&RedisError>) {
@@ -207,7 +226,7 @@ impl Drop for Waiting<'_> {
             silence.answered(now);
         } else {
             silence.abandoned(now);
-            if silence.so_far(now) >= SILENCE {
+            if silence.so_far(now) >= self.patience {
                 self.connection.close();
             }
         }

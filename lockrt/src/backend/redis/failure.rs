@@ -46,8 +46,9 @@ fn refusal(error: &RedisError) -> Option<BackendError> {
     Some(if permanent { failure.permanent() } else { failure })
 }
 
-pub(super) fn is_read_only(error: &RedisError) -> bool {
-    is(error, "READONLY")
+/// Whether a server is no primary that can work, perhaps since a failover.
+pub(super) fn is_deposed(error: &RedisError) -> bool {
+    ["READONLY", "MASTERDOWN", "NOREPLICAS"].into_iter().any(|code| is(error, code))
 }
 
 pub(super) fn is_no_script(error: &RedisError) -> bool {

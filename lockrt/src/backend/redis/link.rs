@@ -80,11 +80,11 @@ impl Link {
         }
     }
 
-    /// What `error` means for a call on `connection`. A server that has become read-only is left:
-    /// its name may lead to another one by now.
+    /// What `error` means for a call on `connection`. A server that was deposed is left: its name may
+    /// lead to another one by now.
     pub(super) fn failed(&self, connection: &Connection, error: &RedisError) -> BackendError {
         let failure = failure::after_sending(error);
-        if failure::is_read_only(error) {
+        if failure::is_deposed(error) {
             connection.close();
             let mut state = self.state();
             // Another call may have replaced it already.
