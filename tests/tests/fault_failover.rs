@@ -145,20 +145,36 @@ async fn a_lease_that_was_copied_survives_the_failover() {
     assert!(token(&next) > before);
 }
 
-#[tokio::test]
-async fn a_client_of_a_replica_without_its_primary_goes_where_the_name_leads_now() {
+/// A primary that was deposed and stays reachable, so that no connection breaks.
+async fn is_left(deposed: &[&[&str]], sentence: &str) {
     let pair = Pair::start().await;
     let manager = pair.manager();
     manager.acquire(&KEY, &POLICY).await.unwrap().release().await;
-    // The old primary refuses everything while it waits for the new one, and stays reachable.
-    command(&pair.primary, &["CONFIG", "SET", "replica-serve-stale-data", "no"]).await;
-    command(&pair.primary, &["REPLICAOF", "127.0.0.1", "1"]).await;
+    for words in deposed {
+        command(&pair.primary, words).await;
+    }
     let short = LockPolicy::new(Duration::from_millis(300));
     let refusal = manager.acquire(&KEY, &short).await.unwrap_err();
-    assert!(refusal.to_string().contains("has lost its primary"), "{refusal}");
+    assert!(refusal.to_string().contains(sentence), "{refusal}");
     command(&pair.replica, &["REPLICAOF", "NO", "ONE"]).await;
     pair.name.lead_to(pair.replica.port());
     let guard = soon("the lock", manager.acquire(&KEY, &POLICY)).await.unwrap();
     guard.lease().check().unwrap();
     assert_eq!(pair.replica.held().await, 1);
+}
+
+#[tokio::test]
+async fn a_client_of_a_read_only_replica_goes_where_the_name_leads_now() {
+    is_left(&[&["REPLICAOF", "127.0.0.1", "1"]], "read-only replica").await;
+}
+
+#[tokio::test]
+async fn a_client_of_a_replica_without_its_primary_goes_where_the_name_leads_now() {
+    let stale = ["CONFIG", "SET", "replica-serve-stale-data", "no"];
+    is_left(&[&stale, &["REPLICAOF", "127.0.0.1", "1"]], "lost its primary").await;
+}
+
+#[tokio::test]
+async fn a_client_of_a_primary_without_its_replicas_goes_where_the_name_leads_now() {
+    is_left(&[&["CONFIG", "SET", "min-replicas-to-write", "5"]], "too few replicas").await;
 }

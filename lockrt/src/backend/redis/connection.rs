@@ -32,6 +32,15 @@ pub(super) fn patience(ttl: Duration) -> Duration {
 /// How many calls may queue up before further ones wait their turn.
 const QUEUE: usize = 1_024;
 
+/// How every connection is made; its receiver of pushed messages is its own.
+pub(super) fn settings() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new()
+        // The keeper bounds each call; the driver's own time-out would only guess.
+        .set_response_timeout(None)
+        .set_connection_timeout(Some(CONNECT))
+        .set_pipeline_buffer_size(QUEUE)
+}
+
 /// A connection that has been greeted. It dies once and is then replaced by a new one.
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -43,16 +52,14 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Connects and tells the server the scripts. Gives also its `INFO memory`, if it may be asked.
-    pub(super) async fn open(client: &Client) -> RedisResult<(Arc<Self>, Option<String>)> {
+    pub(super) async fn open(
+        client: &Client,
+        settings: AsyncConnectionConfig,
+    ) -> RedisResult<(Arc<Self>, Option<String>)> {
         let wakeups = Arc::new(Wakeups::default());
         let back = Arc::new(OnceCell::<Weak<Self>>::new());
-        let config = AsyncConnectionConfig::new()
-            // The keeper bounds each call; the driver's own time-out would only guess.
-            .set_response_timeout(None)
-            .set_connection_timeout(Some(CONNECT))
-            .set_pipeline_buffer_size(QUEUE)
-            .set_push_sender(receiver(Arc::clone(&wakeups), Arc::clone(&back)));
-        let driver = client.get_multiplexed_async_connection_with_config(&config).await?;
+        let settings = settings.set_push_sender(receiver(Arc::clone(&wakeups), Arc::clone(&back)));
+        let driver = client.get_multiplexed_async_connection_with_config(&settings).await?;
         let connection = Arc::new(Self { driver, silence: Mutex::new(Silence::new()), wakeups });
         // Weak: the driver's task owns the receiver, and must end with the connection.
         let _ = back.set(Arc::downgrade(&connection));
