@@ -102,7 +102,7 @@ async fn tokens_rise_after_the_key_that_holds_the_last_one_was_deleted() {
         let guard = manager.acquire(&KEY, &POLICY).await.unwrap();
         assert!(guard.lease().fencing() > last, "{:?} after {last:?}", guard.lease().fencing());
         last = guard.lease().fencing();
-        let fences: Vec<String> = redis::cmd("KEYS").arg("*:fence").query_async(&mut raw).await.unwrap();
+        let fences: Vec<String> = redis::cmd("KEYS").arg("*:fencing").query_async(&mut raw).await.unwrap();
         assert_eq!(fences.len(), 1);
         redis::cmd("DEL").arg(&fences).exec_async(&mut raw).await.unwrap();
         guard.lease().check().unwrap();
