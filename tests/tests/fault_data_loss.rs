@@ -24,9 +24,11 @@ enum Loss {
     Lock,
     /// Another program writes its own value there.
     Overwritten,
+    /// It expires early, as when the server's clock jumps ahead.
+    Expired,
 }
 
-const LOSSES: [Loss; 4] = [Loss::Restart, Loss::Flush, Loss::Lock, Loss::Overwritten];
+const LOSSES: [Loss; 5] = [Loss::Restart, Loss::Flush, Loss::Lock, Loss::Overwritten, Loss::Expired];
 
 impl Loss {
     async fn happens(self, server: &mut RedisServer) {
@@ -39,6 +41,7 @@ impl Loss {
             Self::Flush => &["FLUSHALL"],
             Self::Lock => &["DEL", "lock:orders:7"],
             Self::Overwritten => &["SET", "lock:orders:7", "by hand", "PX", "500"],
+            Self::Expired => &["PEXPIRE", "lock:orders:7", "1"],
         };
         let mut raw = server.raw().await;
         redis::cmd(command[0]).arg(&command[1..]).exec_async(&mut raw).await.unwrap();

@@ -38,8 +38,8 @@ pub(crate) struct Waiting {
     answers: u32,
     /// Whether the running attempt was cut short by the end of the wait.
     cut_short: bool,
-    /// Whether it has less time than others.
-    hurried: bool,
+    /// How long it may take.
+    within: Duration,
     /// Why there has been no answer since the last one.
     reason: Option<BackendError>,
     refreshed: bool,
@@ -89,7 +89,7 @@ impl Waiting {
             free_in: None,
             answers: 0,
             cut_short: false,
-            hurried: false,
+            within: Duration::ZERO,
             reason: None,
             refreshed: false,
             silence: Backoff::unanswered(),
@@ -137,7 +137,7 @@ impl Waiting {
             self.cut_short = left < within;
             within = within.min(left);
         }
-        self.hurried = within < attempt_timeout(self.ttl);
+        self.within = within;
         Step::Try { within }
     }
 
@@ -244,10 +244,9 @@ impl Waiting {
     /// What to say of `error`: that an attempt in a hurry got no answer tells less than what the
     /// service said before.
     fn reason(&mut self, error: BackendError) -> BackendError {
+        let hurried = self.within < attempt_timeout(self.ttl);
         match self.reason.take() {
-            Some(earlier) if self.hurried && error.outcome() == Outcome::Unknown => {
-                earlier.unknown_after_all()
-            }
+            Some(earlier) if hurried && error.outcome() == Outcome::Unknown => earlier.unknown_after_all(),
             _ => error,
         }
     }
