@@ -13,6 +13,7 @@ mod proxy;
 mod redis_server;
 mod setup;
 mod until;
+mod yielding;
 
 pub use calls::{granted, key, refused};
 pub use dice::Dice;
@@ -22,3 +23,4 @@ pub use proxy::{Fault, Proxy};
 pub use redis_server::RedisServer;
 pub use setup::{Paused, Setup, Threaded, Threads, settled};
 pub use until::{soon, until};
+pub use yielding::Yielding;
