@@ -82,7 +82,16 @@ async fn dropped_before_its_body(setup: &impl Setup, policy: &LockPolicy) {
     let manager = setup.manager();
     // From now on there is a connection, so that an attempt is sent at its first poll.
     assert_eq!(manager.acquire(&KEY, &LONG).await.unwrap().release().await, Released::Freed);
-    let granted = until("the lock is granted", async || setup.held().await == 1);
-    assert!(polled(1, manager.acquire(&KEY, policy), granted).await.is_none());
-    until("the lock is free", async || setup.held().await == 0).await;
+    let mut seen = 0;
+    loop {
+        let key = LockKey::new(format!("orders:{seen}")).unwrap();
+        let granted = until("the lock is granted", async || setup.held().await == seen + 1);
+        match polled(1, manager.acquire(&key, policy), granted).await {
+            None => break,
+            // On a busy machine the answer may come within the poll that asks; that key stays.
+            Some(guard) => drop(guard.unwrap()),
+        }
+        seen += 1;
+    }
+    until("the lock is free", async || setup.held().await == seen).await;
 }
