@@ -69,8 +69,7 @@ impl Power for RedisPower {
     }
 
     async fn heal(&self) {
-        self.proxy.set(ProxyFault::None);
-        self.proxy.delay(0..1);
+        self.proxy.clear();
         self.clock.differ_by(0);
         if let Some(clock) = SteppedClock::of_this_process() {
             clock.differ_by(0);

@@ -174,7 +174,7 @@ impl Service for RedisServer {
         let script = "
             local locks, endless, fences = 0, 0, 0
             for _, key in ipairs(redis.call('KEYS', '*')) do
-              if string.find(key, '}:fence$') then
+              if string.find(key, '}:fencing$') then
                 fences = fences + 1
               else
                 locks = locks + 1
