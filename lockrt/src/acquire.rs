@@ -135,12 +135,7 @@ impl Acquirer {
     }
 
     /// Tries, and waits if the policy says so, until there is a grant or a refusal.
-    async fn wait(
-        &self,
-        seat: &mut Seat,
-        contention: Contention,
-        started: Moment,
-    ) -> Result<Told, Refusal> {
+    async fn wait(&self, seat: &mut Seat, contention: Contention, started: Moment) -> Result<Told, Refusal> {
         let clock = self.keeper.clock();
         let ttl = seat.claim().ttl();
         let mut waiting = Waiting::new(contention, ttl, seat.claim().owner().attempt(), started);
@@ -150,15 +145,13 @@ impl Acquirer {
         let mut step = waiting.start(clock.now());
         loop {
             let event = match step {
-                Step::Try { within } => {
-                    match during(turn, seat.attempt(within)).await? {
-                        granted @ Told::Granted { .. } => return Ok(granted),
-                        Told::Stale => Event::Stale,
-                        Told::Held { free_in } => Event::Held { free_in },
-                        Told::Unanswered(error) => Event::Unanswered(error),
-                        Told::ShuttingDown => return Err(Refusal::ShuttingDown),
-                    }
-                }
+                Step::Try { within } => match during(turn, seat.attempt(within)).await? {
+                    granted @ Told::Granted { .. } => return Ok(granted),
+                    Told::Stale => Event::Stale,
+                    Told::Held { free_in } => Event::Held { free_in },
+                    Told::Unanswered(error) => Event::Unanswered(error),
+                    Told::ShuttingDown => return Err(Refusal::ShuttingDown),
+                },
                 Step::Pause { until, listen } => match during(turn, seat.pause(until, listen)).await? {
                     Woken::Yes => Event::Paused { woken: true },
                     Woken::No => Event::Paused { woken: false },

@@ -336,7 +336,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_child_that_was_forked_has_no_keeper() {
-        let (keeper, _driver) = Keeper::new(Arc::new(Memory::new()), Clock::system(), &Handle::current(), true);
+        let (keeper, _driver) =
+            Keeper::new(Arc::new(Memory::new()), Clock::system(), &Handle::current(), true);
         let Ok(mut inner) = Arc::try_unwrap(keeper.0) else { panic!("it has one handle") };
         inner.process += 1;
         let child = Keeper(Arc::new(inner));

@@ -111,6 +111,7 @@ impl TestLocks {
     /// # Cancellation
     ///
     /// The lease is lost all the same.
+    #[allow(clippy::unused_async, reason = "a keeper elsewhere would have to be waited for")]
     pub async fn lose(&self, key: &LockKey) {
         let stored = self.manager.claim(key, DAY);
         assert!(self.service.forget(stored.key()), "no running lease has {key}");
@@ -126,6 +127,7 @@ impl TestLocks {
     /// # Cancellation
     ///
     /// The leases are lost all the same.
+    #[allow(clippy::unused_async, reason = "a keeper elsewhere would have to be waited for")]
     pub async fn lose_all(&self) {
         assert!(self.service.forget_all(), "there is no running lease to lose");
         self.manager.lose(None);

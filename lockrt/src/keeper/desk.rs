@@ -101,10 +101,27 @@ pub(super) enum Work {
     Renew(Vec<Id>),
     Free(Id),
     /// A call whose caller is gone.
-    Adopt { id: Id, sent: Moment, until: Moment, call: Call },
-    Pause { id: Id, until: Moment, listen: bool, answer: oneshot::Sender<Woken> },
-    StopWaiting { id: Id, why: Woken },
-    Probe { claim: Claim, within: Duration, answer: oneshot::Sender<Result<(), BackendError>> },
+    Adopt {
+        id: Id,
+        sent: Moment,
+        until: Moment,
+        call: Call,
+    },
+    Pause {
+        id: Id,
+        until: Moment,
+        listen: bool,
+        answer: oneshot::Sender<Woken>,
+    },
+    StopWaiting {
+        id: Id,
+        why: Woken,
+    },
+    Probe {
+        claim: Claim,
+        within: Duration,
+        answer: oneshot::Sender<Result<(), BackendError>>,
+    },
 }
 
 /// Effects run when this is dropped: after the desk is unlocked, since they run code of others.
