@@ -70,7 +70,7 @@ async fn a_renewed_lease_is_lost_by(loss: Loss) {
 
 #[tokio::test]
 async fn a_renewed_lease_that_the_server_forgot_is_lost_at_its_next_renewal() {
-    together(LOSSES.map(a_renewed_lease_is_lost_by)).await;
+    together(LOSSES, a_renewed_lease_is_lost_by).await;
 }
 
 #[tokio::test]

@@ -43,21 +43,21 @@ impl World {
             let manager = LockManager::builder().build(Redis::from_url(&proxy.url()).unwrap()).unwrap();
             let url = self.stored.url();
             clients.spawn(async move {
-                let (mut store, mut taken, mut done) = (Store::at(&url), 0, 0);
+                let (mut store, mut counted, mut done) = (Store::at(&url), 0, 0);
                 while Instant::now() < end && done < turns {
                     let Ok(guard) = manager.acquire(&KEY, &policy).await else { continue };
                     let read: u64 = store.fenced().parse().unwrap();
                     sleep(Duration::from_millis(2)).await;
                     let token = guard.lease().fencing().unwrap().get();
-                    taken += u64::from(store.write(token, &(read + 1).to_string()));
+                    counted += u64::from(store.write(token, &(read + 1).to_string()));
                     done += 1;
                     guard.release().await;
                 }
-                (taken, done)
+                (counted, done)
             });
         }
         let ended = clients.join_all().await;
-        ended.into_iter().fold((0, 0), |sum, (taken, done)| (sum.0 + taken, sum.1 + done))
+        ended.into_iter().fold((0, 0), |sum, (counted, done)| (sum.0 + counted, sum.1 + done))
     }
 
     /// What the store has counted, which no stale write has spoilt.
@@ -75,9 +75,9 @@ async fn latencies_of_0_to_400_ms_with_jitter_change_no_outcome() {
     }
     let policy = LockPolicy::new(Duration::from_secs(10)).wait_forever();
     let turns = 4;
-    let (taken, done) = world.count(policy, Instant::now() + Duration::from_secs(60), turns).await;
-    assert_eq!((taken, done), (turns * 3, turns * 3), "seed {seed}");
-    assert_eq!(world.counted(), taken, "seed {seed}");
+    let (stored, done) = world.count(policy, Instant::now() + Duration::from_secs(60), turns).await;
+    assert_eq!((stored, done), (turns * 3, turns * 3), "seed {seed}");
+    assert_eq!(world.counted(), stored, "seed {seed}");
 }
 
 #[tokio::test]
@@ -98,10 +98,10 @@ async fn connections_that_are_delayed_independently_change_no_outcome() {
     };
     let policy = LockPolicy::new(Duration::from_secs(2)).wait(Duration::from_secs(10));
     let end = Instant::now() + Duration::from_millis(2_700);
-    let ((taken, done), ()) = tokio::join!(world.count(policy, end, u64::MAX), cuts);
-    assert_eq!(taken, done, "seed {seed}: no lease was shared");
-    assert_eq!(world.counted(), taken, "seed {seed}");
-    assert!(taken >= 5, "seed {seed}: only {taken} turns");
+    let ((stored, done), ()) = tokio::join!(world.count(policy, end, u64::MAX), cuts);
+    assert_eq!(stored, done, "seed {seed}: no lease was shared");
+    assert_eq!(world.counted(), stored, "seed {seed}");
+    assert!(stored >= 5, "seed {seed}: only {stored} turns");
     until("no key is left", async || world.server.held().await == 0).await;
 }
 
@@ -117,13 +117,13 @@ async fn a_network_that_fails_at_random_loses_no_update_of_a_fenced_store() {
         proxy.play((0..100).map(|_| Step::random(&mut dice)));
     }
     let policy = LockPolicy::new(Duration::from_millis(600)).wait(Duration::from_secs(1));
-    let (taken, done) = world.count(policy, begun + time, u64::MAX).await;
-    assert_eq!(world.counted(), taken, "seed {seed}");
-    assert!(taken >= 10, "seed {seed}: only {taken} of {done} turns");
+    let (stored, done) = world.count(policy, begun + time, u64::MAX).await;
+    assert_eq!(world.counted(), stored, "seed {seed}");
+    assert!(stored >= 10, "seed {seed}: only {stored} of {done} turns");
     for proxy in &world.proxies {
         proxy.clear();
     }
     // All is well again soon.
-    let (taken, done) = world.count(policy, Instant::now() + Duration::from_secs(10), 3).await;
-    assert_eq!((taken, done), (12, 12), "seed {seed}");
+    let (stored, done) = world.count(policy, Instant::now() + Duration::from_secs(10), 3).await;
+    assert_eq!((stored, done), (12, 12), "seed {seed}");
 }

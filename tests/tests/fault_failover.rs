@@ -36,15 +36,15 @@ impl Pair {
         let replica = RedisServer::start_with(&["--replicaof", "127.0.0.1", &port]);
         let pair = Self { primary, replica, link, name };
         command(&pair.primary, &["SET", "first", "1"]).await;
-        until("the replica follows", async || pair.replica.stored("first").await).await;
+        until("the replica follows", async || pair.replica.has("first").await).await;
         command(&pair.primary, &["DEL", "first"]).await;
-        until("the replica follows", async || !pair.replica.stored("first").await).await;
+        until("the replica follows", async || !pair.replica.has("first").await).await;
         pair
     }
 
     /// Clients that connect from now on find the replica, which the last writes never reached.
     async fn fail_over(&self) {
-        assert!(!self.replica.stored("lock:orders:7").await, "the last write was copied");
+        assert!(!self.replica.has("lock:orders:7").await, "the last write was copied");
         command(&self.replica, &["REPLICAOF", "NO", "ONE"]).await;
         self.name.lead_to(self.replica.port());
     }
@@ -63,7 +63,7 @@ async fn two_holders(pair: &Pair, policy: &LockPolicy) -> (LockGuard, Instant, L
     // A lock before, so that the replica knows an earlier token.
     pair.manager().acquire(&KEY, &POLICY).await.unwrap().release().await;
     command(&pair.primary, &["SET", "second", "2"]).await;
-    until("the replica has all of that", async || pair.replica.stored("second").await).await;
+    until("the replica has all of that", async || pair.replica.has("second").await).await;
     command(&pair.primary, &["DEL", "second"]).await;
     pair.link.set(Fault::Stall);
     let started = Instant::now();

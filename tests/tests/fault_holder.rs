@@ -128,22 +128,22 @@ async fn a_holder_cut_off_writes_on_until_its_deadline_and_then_stops() {
     proxy.set(Fault::Silence);
     let cut = Instant::now();
     let writing = tokio::task::spawn_blocking(move || {
-        let mut writes = 0;
+        let mut landed = 0;
         loop {
             writer.tell("write");
             // The last one may be late: a check is no fence.
-            writes += u32::from(writer.says() == "taken");
+            landed += u32::from(writer.says() == "taken");
             std::thread::sleep(Duration::from_millis(5));
             match writer.says() {
                 line if line == "checked" => {}
-                end => return (writes, end),
+                end => return (landed, end),
             }
         }
     });
     let next = takes_over(&manager, &mut store).await;
-    let (writes, end) = soon("the end of the holder", writing).await.unwrap();
+    let (landed, end) = soon("the end of the holder", writing).await.unwrap();
     assert!(cut.elapsed() <= TTL + SLACK * 2, "{:?}", cut.elapsed());
-    assert!(writes > 10, "the store was reachable all the time: {writes} writes");
+    assert!(landed > 10, "the store was reachable all the time: {landed} writes");
     assert_eq!(end, "ended lost");
     assert_eq!(store.fenced(), "new");
     next.lease().check().unwrap();

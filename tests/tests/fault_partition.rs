@@ -54,7 +54,7 @@ async fn a_holder_is_cut_off_by(partition: Fault) {
 
 #[tokio::test]
 async fn a_holder_that_is_cut_off_stops_at_its_deadline_before_the_next_one_starts() {
-    together(PARTITIONS.map(a_holder_is_cut_off_by)).await;
+    together(PARTITIONS, a_holder_is_cut_off_by).await;
 }
 
 /// Callers that are cut off, with and without patience.
@@ -80,7 +80,7 @@ async fn callers_are_cut_off_by(partition: Fault) {
 
 #[tokio::test]
 async fn callers_that_are_cut_off_learn_it_in_time_and_leave_nothing() {
-    together(PARTITIONS.map(callers_are_cut_off_by)).await;
+    together(PARTITIONS, callers_are_cut_off_by).await;
 }
 
 /// A lease that is renewed over a partition of half its TTL.
@@ -103,5 +103,5 @@ async fn a_lease_outlives(partition: Fault) {
 
 #[tokio::test]
 async fn a_partition_shorter_than_the_ttl_costs_no_lease() {
-    together(PARTITIONS.map(a_lease_outlives)).await;
+    together(PARTITIONS, a_lease_outlives).await;
 }

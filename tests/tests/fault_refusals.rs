@@ -62,7 +62,7 @@ async fn acquires_meet((line, sentence): (&'static str, &'static str)) {
 
 #[tokio::test]
 async fn an_acquire_that_the_server_refuses_is_unavailable_with_the_reason_and_asks_again() {
-    together(REFUSALS.map(acquires_meet)).await;
+    together(REFUSALS, acquires_meet).await;
 }
 
 async fn leases_meet((line, _): (&'static str, &'static str)) {
@@ -91,7 +91,7 @@ async fn leases_meet((line, _): (&'static str, &'static str)) {
 
 #[tokio::test]
 async fn a_lease_whose_renewals_the_server_refuses_lasts_to_its_deadline() {
-    together(REFUSALS.map(leases_meet)).await;
+    together(REFUSALS, leases_meet).await;
 }
 
 async fn command(server: &RedisServer, words: &[&str]) {

@@ -88,7 +88,7 @@ async fn a_lease_longer_than(cause: Cause) {
 
 #[tokio::test]
 async fn a_lease_longer_than_the_stall_is_renewed_after_it() {
-    together(CAUSES.map(a_lease_longer_than)).await;
+    together(CAUSES, a_lease_longer_than).await;
 }
 
 async fn a_lease_shorter_than(cause: Cause) {
@@ -115,7 +115,7 @@ async fn a_lease_shorter_than(cause: Cause) {
 
 #[tokio::test]
 async fn a_lease_shorter_than_the_stall_is_lost_at_its_deadline() {
-    together(CAUSES.map(a_lease_shorter_than)).await;
+    together(CAUSES, a_lease_shorter_than).await;
 }
 
 async fn callers_during(cause: Cause) {
@@ -159,5 +159,5 @@ async fn callers_during(cause: Cause) {
 
 #[tokio::test]
 async fn callers_are_granted_after_the_stall_or_learn_in_time_or_leave_nothing() {
-    together(CAUSES.map(callers_during)).await;
+    together(CAUSES, callers_during).await;
 }

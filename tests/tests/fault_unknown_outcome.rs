@@ -87,7 +87,7 @@ async fn renewed_over(loss: &'static str, step: Step) {
 
 #[tokio::test]
 async fn a_renewal_whose_answer_is_lost_costs_nothing() {
-    together(losses().map(|(loss, step)| renewed_over(loss, step))).await;
+    together(losses(), |(loss, step)| renewed_over(loss, step)).await;
 }
 
 #[tokio::test]
