@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use lockrt::{LockGuard, LockKey, LockManager, LockPolicy};
 use lockrt_tests::{Fault, Program, Proxy, RedisServer, Setup, Store, soon, until};
 
-const TTL: Duration = Duration::from_millis(800);
+const TTL: Duration = Duration::from_secs(2);
 const SLACK: Duration = Duration::from_secs(1);
 const LONG: LockPolicy = LockPolicy::new(Duration::from_secs(60)).wait_forever();
 
@@ -143,7 +143,7 @@ async fn a_holder_cut_off_writes_on_until_its_deadline_and_then_stops() {
     let next = takes_over(&manager, &mut store).await;
     let (landed, end) = soon("the end of the holder", writing).await.unwrap();
     assert!(cut.elapsed() <= TTL + SLACK * 2, "{:?}", cut.elapsed());
-    assert!(landed > 10, "the store was reachable all the time: {landed} writes");
+    assert!(landed > 5, "the store was reachable all the time: {landed} writes");
     assert_eq!(end, "ended lost");
     assert_eq!(store.fenced(), "new");
     next.lease().check().unwrap();
