@@ -18,6 +18,9 @@ use queue::Queue;
 const CAPABILITIES: Capabilities =
     Capabilities::new("memory").fences(FenceStrength::Durable).wakes_on_release().queues_fairly();
 
+/// A hundred years, as on Redis.
+const LONGEST_TTL: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
+
 /// A lock service inside this process. It locks nothing outside it.
 ///
 /// Clones share their locks, so several managers on clones of one `Memory` behave like several
@@ -155,12 +158,23 @@ impl Told {
     }
 }
 
+/// A lock of no time would be free at once, one of all times never.
+fn check_ttl(claim: &Claim) -> Result<(), BackendError> {
+    if claim.ttl().is_zero() || claim.ttl() > LONGEST_TTL {
+        return Err(
+            BackendError::not_applied("a ttl must be at least 1 ms and at most 100 years").permanent()
+        );
+    }
+    Ok(())
+}
+
 impl Backend for Memory {
     fn capabilities(&self) -> &Capabilities {
         &CAPABILITIES
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt, BackendError> {
+        check_ttl(claim)?;
         let now = self.0.clock.now();
         let mut locks = self.locks();
         if let Some(held) = locks.holder(claim.key(), now)
@@ -180,8 +194,9 @@ impl Backend for Memory {
     async fn renew(&self, claims: &[&Claim]) -> Vec<Renewed> {
         let now = self.0.clock.now();
         let mut locks = self.locks();
-        let mut renew = |claim: &Claim| match locks.holder(claim.key(), now) {
-            Some(held) if held.owner == *claim.owner() => {
+        let mut renew = |claim: &Claim| match (check_ttl(claim), locks.holder(claim.key(), now)) {
+            (Err(error), _) => Renewed::Unknown(error),
+            (Ok(()), Some(held)) if held.owner == *claim.owner() => {
                 held.until = now + claim.ttl();
                 Renewed::Extended
             }

@@ -32,7 +32,7 @@
 //! every 200 ms.
 
 mod connection;
-mod failure;
+pub(crate) mod failure;
 mod link;
 mod names;
 mod places;
