@@ -64,8 +64,6 @@ async fn a_ttl_that_the_server_cannot_keep_is_refused_before_anything_is_sent() 
 #[tokio::test]
 async fn the_scripts_refuse_a_ttl_of_zero_by_themselves() {
     let acquire = include_str!("../../lockrt/src/backend/redis/acquire.lua");
-    let mint = include_str!("../../lockrt/src/backend/redis/mint.lua");
-    let acquire = &acquire.replace("-- <mint>\n", mint);
     let renew = include_str!("../../lockrt/src/backend/redis/renew.lua");
     let server = RedisServer::start();
     let mut raw = server.raw().await;

@@ -14,15 +14,15 @@
 //! # Queue and hand-off
 //!
 //! A claim that waits takes a place in the queue with its attempt. Who releases offers the lock to the
-//! first in the queue: the script writes that owner, for 200 ms at most, with a new token, and tells
-//! its client. That confirms by an ordinary attempt, which takes the lock for its whole ttl. Nobody
-//! else can come first, and nobody asks meanwhile.
+//! first in the queue: the script writes that owner and a `?`, for 200 ms at most, and tells its
+//! client. That takes it by an ordinary attempt, for its whole ttl and with a new token. Nobody else
+//! can come first, and nobody asks meanwhile.
 //!
 //! Messages go to the channel of a client, `<prefix>waiter:<number>`:
 //!
 //! | message | says |
 //! |---|---|
-//! | `offer <token> <owner> <lock>` | the lock is yours if you take it soon |
+//! | `offer <ms> <owner> <lock>` | the lock is yours if you take it soon |
 //! | `standby <ms> <owner>` | it was offered to the one before you; look when that has ended |
 //!
 //! A message is a hint. One that nobody hears costs the next in the queue the time of an offer; an
@@ -234,13 +234,12 @@ impl Backend for Redis {
         let answer = self.line_up(claim, &place, again).await;
         match &answer {
             Ok(Answer::Granted(_)) => self.link.places().leave(&owner),
-            Ok(Answer::Held { called: true, .. }) => {}
             Ok(Answer::Held { called: false, .. }) => place.hint.look_at(Clock::system().now() + look(claim)),
             // Nobody will release what was never sent.
             Err(error) if !again && error.outcome() == Outcome::NotApplied => {
                 self.link.places().leave(&owner);
             }
-            Err(_) => {}
+            Ok(Answer::Held { .. }) | Err(_) => {}
         }
         answer.map(Attempt::from)
     }

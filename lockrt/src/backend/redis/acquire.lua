@@ -5,7 +5,7 @@
 -- claim will be called from its place (1) or has to look by itself (0).
 -- The lock is written last, so an error raised on the way means that nothing was taken.
 local call = redis.call
-local lock, owner, ttl, place = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local lock, fence, owner, ttl, place = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 -- PX 0 would be refused by the server, but a later PEXPIRE 0 would delete the key.
 if not ((tonumber(ttl) or 0) >= 1) then
   return redis.error_reply('ERR a ttl is at least 1 ms')
@@ -32,10 +32,21 @@ if holder and holder ~= owner and holder ~= owner .. '?' then
   local called = left >= 0 and string.find(holder, '^[^#]*#%d+#%x+%??$')
   return { left, called and 1 or 0 }
 end
--- <mint>
-local token = mint(KEYS[2])
-if not token then
-  return redis.error_reply('ERR the fence key of this slot holds no usable number')
+-- The server's microseconds, put together as text: a number would be printed and parsed again by every command.
+local now = call('TIME')
+local token = now[2]
+if #token < 6 then
+  token = string.sub('00000' .. token, -6)
+end
+token = now[1] .. token
+if call('ZADD', fence, 'GT', 'CH', token, 'last') == 0 then
+  -- The last token is ahead of the clock. Numbers count exactly up to 2^53; past that, adding one would repeat a token.
+  local last = tonumber(call('ZSCORE', fence, 'last'))
+  if not (last < 9007199254740991) then
+    return redis.error_reply('ERR the fence key of this slot holds no usable number')
+  end
+  token = string.format('%.0f', last + 1)
+  call('ZADD', fence, token, 'last')
 end
 if ARGV[4] then
   redis.pcall('ZREM', KEYS[3], place)

@@ -59,7 +59,7 @@ impl Connection {
             .set_response_timeout(None)
             .set_connection_timeout(Some(CONNECT))
             .set_pipeline_buffer_size(QUEUE)
-            .set_push_sender(receiver(ear, Arc::clone(&ended), Arc::clone(&back)));
+            .set_push_sender(receiver(Arc::clone(&ear.places), Arc::clone(&ended), Arc::clone(&back)));
         let driver = client.get_multiplexed_async_connection_with_config(&config).await?;
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let (silence, hears) = (Mutex::new(Silence::new()), AtomicBool::new(false));
@@ -107,8 +107,8 @@ impl Connection {
 
     /// Hands an offer on that nobody here waits for, in a task that lives as long as the round trip. If it fails the
     /// offer ends by itself.
-    fn decline(self: &Arc<Self>, unwanted: &Unwanted, names: &Names) {
-        let (this, decline) = (Arc::clone(self), scripts::decline(unwanted, names));
+    fn decline(self: &Arc<Self>, unwanted: &Unwanted) {
+        let (this, decline) = (Arc::clone(self), scripts::decline(unwanted));
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { this.ask(&decline).await });
         }
@@ -146,18 +146,17 @@ impl Connection {
 
 /// What the driver hands pushed messages to; it runs inside the driver's task.
 fn receiver(
-    ear: &Ear,
+    places: Arc<Places>,
     ended: Arc<watch::Sender<bool>>,
     back: Arc<OnceCell<Weak<Connection>>>,
 ) -> impl Fn(PushInfo) -> Result<(), ()> + Send + Sync + 'static {
-    let (names, places) = (ear.names.clone(), Arc::clone(&ear.places));
     move |push| {
         match (push.kind, push.data.get(1)) {
             (PushKind::Disconnection, _) => drop(ended.send_replace(true)),
             (PushKind::Message, Some(Value::BulkString(message))) => {
                 let unwanted = std::str::from_utf8(message).ok().and_then(|message| places.told(message));
                 if let Some((unwanted, connection)) = unwanted.zip(back.get().and_then(Weak::upgrade)) {
-                    connection.decline(&unwanted, &names);
+                    connection.decline(&unwanted);
                 }
             }
             _ => {}

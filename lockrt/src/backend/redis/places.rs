@@ -102,7 +102,7 @@ mod tests {
         let places = Places::default();
         let (place, again) = places.enter("shop#1#aa");
         assert!(!again && places.enter("shop#1#aa").1);
-        let offer = "offer 1753600000000000 shop#1#aa orders of today";
+        let offer = "offer 200 shop#1#aa orders of today";
         assert_eq!(places.told(offer), None);
         assert!(hears(&place).await);
         assert!(!hears(&place).await, "it was heard once");

@@ -1,9 +1,9 @@
 -- Frees a lock if its owner holds it or was offered it: offers it to the first in the queue who hears that, or deletes it.
 -- Of a claim that has nothing of the lock it frees the place in the queue.
--- KEYS: the lock, the fence of its slot, the queue. ARGV: the owner's value, and for a claim that waits its place.
+-- KEYS: the lock, the queue. ARGV: the owner's value, and for a claim that waits its place.
 -- Answers 1 (freed) or 0 (it had nothing).
 local call, try = redis.call, redis.pcall
-local lock, queue, owner, place = KEYS[1], KEYS[3], ARGV[1], ARGV[2]
+local lock, queue, owner, place = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 local holder = call('GET', lock)
 if holder ~= owner and holder ~= owner .. '?' then
   if not place or try('ZREM', queue, place) == 1 then
@@ -20,15 +20,12 @@ end
 if call('EXISTS', queue) == 0 then
   return call('DEL', lock)
 end
--- <mint>
 -- Where the one in this place listens, its owner's value, and for how long it may be offered a lock.
 local function read(waiting)
   local offer, channel, name = string.match(waiting or '', '^([1-9]%d*)|([^|]+)|(.+)$')
   return channel, name, offer
 end
--- Where no token can be minted the queue stays, and those in it look by themselves. Nothing here may keep the lock.
-local minted, token = pcall(mint, KEYS[2])
-local waiting = minted and token and try('ZRANGE', queue, '0', '1') or {}
+local waiting = try('ZRANGE', queue, '0', '1')
 -- Dead ones cost time, and a script stops everybody else.
 local tries = 100
 while waiting[1] and tries > 0 do
@@ -36,14 +33,15 @@ while waiting[1] and tries > 0 do
   local channel, name, offer = read(waiting[1])
   local heard = 0
   if name and name ~= owner then
-    heard = try('PUBLISH', channel, 'offer ' .. token .. ' ' .. name .. ' ' .. lock)
+    heard = try('PUBLISH', channel, 'offer ' .. offer .. ' ' .. name .. ' ' .. lock)
     if type(heard) ~= 'number' then
-      -- This user may not publish.
+      -- This user may not publish. Those who wait look by themselves.
       break
     end
   end
   call('ZREM', queue, waiting[1])
   if heard > 0 then
+    -- Not yet a grant, so it needs no token: whoever takes it gets one.
     call('SET', lock, name .. '?', 'PX', offer)
     -- Whoever was offered it may be frozen; the next one then looks when the offer ends.
     channel, name = read(waiting[2])

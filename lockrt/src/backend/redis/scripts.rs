@@ -16,9 +16,6 @@ pub(super) static ACQUIRE: Lazy<Script> = Lazy::new(|| Script::new(include_str!(
 pub(super) static RENEW: Lazy<Script> = Lazy::new(|| Script::new(include_str!("renew.lua")));
 pub(super) static RELEASE: Lazy<Script> = Lazy::new(|| Script::new(include_str!("release.lua")));
 
-/// Where a script has the part that mints a token.
-const MINT: &str = "-- <mint>\n";
-
 /// For how long a waiter is offered a lock before the next one looks: many round trips, and short for one who waits
 /// behind a process that was stopped.
 const OFFER_MS: u64 = 200;
@@ -31,18 +28,17 @@ const LONGEST_TTL_MS: u64 = 100 * 365 * 24 * 3_600 * 1_000;
 
 /// A script that the server knows by its digest.
 #[derive(Debug)]
-pub(super) struct Script(redis::Script, String);
+pub(super) struct Script(redis::Script, &'static str);
 
 impl Script {
-    fn new(source: &str) -> Self {
-        let source = source.replace(MINT, include_str!("mint.lua"));
-        Self(redis::Script::new(&source), source)
+    fn new(source: &'static str) -> Self {
+        Self(redis::Script::new(source), source)
     }
 
     /// Makes the server know the script.
     pub(super) fn load(&self) -> Cmd {
         let mut cmd = redis::cmd("SCRIPT");
-        cmd.arg("LOAD").arg(&self.1);
+        cmd.arg("LOAD").arg(self.1);
         cmd
     }
 
@@ -121,20 +117,20 @@ pub(super) fn acquired(answer: &Value) -> Result<Answer, BackendError> {
 pub(super) fn release(claim: &Claim, names: &Names) -> Cmd {
     let owner = claim.owner().wire();
     let place = claim.waits().then(|| place_of(claim, &owner, names));
-    free(claim.key().as_str(), &owner, place.as_deref(), names)
+    free(claim.key().as_str(), &owner, place.as_deref())
 }
 
 /// Hands an offer on that was not taken, and spares the lock if it was.
-pub(super) fn decline(unwanted: &Unwanted, names: &Names) -> Cmd {
+pub(super) fn decline(unwanted: &Unwanted) -> Cmd {
     // The value under which a lock is offered; one that was taken has no `?`.
-    free(&unwanted.lock, &format!("{}?", unwanted.owner), None, names)
+    free(&unwanted.lock, &format!("{}?", unwanted.owner), None)
 }
 
-fn free(lock: &str, owner: &str, place: Option<&str>, names: &Names) -> Cmd {
-    let (fence, queue) = (names.fence_of(lock), queue_of(lock));
-    let bytes = lock.len() + fence.len() + queue.len() + owner.len() + place.map_or(0, str::len);
-    let mut cmd = RELEASE.call(3, 5, bytes);
-    cmd.arg(lock).arg(fence).arg(queue).arg(owner).arg(place);
+fn free(lock: &str, owner: &str, place: Option<&str>) -> Cmd {
+    let queue = queue_of(lock);
+    let bytes = lock.len() + queue.len() + owner.len() + place.map_or(0, str::len);
+    let mut cmd = RELEASE.call(2, 4, bytes);
+    cmd.arg(lock).arg(queue).arg(owner).arg(place);
     cmd
 }
 
