@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use lockrt::conformance::Service;
 use lockrt::{Clock, LockManager, ManagerBuilder, Memory, Redis, testing};
 use tokio::time::Instant;
 

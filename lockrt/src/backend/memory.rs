@@ -266,10 +266,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_offer_that_nobody_takes_ends_and_the_next_one_looks_then() {
-        for (ttl, offer) in [(MS * 60_000, MS * 200), (MS * 30, MS * 30)] {
+        for (ttl, offer_ms) in [(MS * 60_000, 200), (MS * 30, 30)] {
             let (memory, [holder, _, second]) = queue(ttl).await;
             memory.release(&holder).await.unwrap();
-            assert!(timeout(offer - MS, memory.freed(&second)).await.is_err());
+            assert!(timeout(MS * (offer_ms - 1), memory.freed(&second)).await.is_err());
             assert!(timeout(MS * 2, memory.freed(&second)).await.is_ok());
             assert!(granted(&memory, &second).await);
         }
