@@ -45,6 +45,7 @@ pub struct Proxy {
 
 #[derive(Debug)]
 struct Control {
+    target: u16,
     fault: Fault,
     delay_ms: Range<u64>,
     dice: Dice,
@@ -58,10 +59,10 @@ impl Proxy {
     pub async fn start(target: u16, seed: u64) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("loopback has a free port");
         let port = listener.local_addr().expect("a bound socket has an address").port();
-        let control = Control { fault: Fault::None, delay_ms: 0..0, dice: Dice::new(seed), accepted: 0 };
+        let control = Control { target, fault: Fault::None, delay_ms: 0..0, dice: Dice::new(seed), accepted: 0 };
         let control = Arc::new(Mutex::new(control));
         let (cuts, cut) = watch::channel(());
-        let acceptor = tokio::spawn(accept(listener, target, Arc::clone(&control), cut));
+        let acceptor = tokio::spawn(accept(listener, Arc::clone(&control), cut));
         Self { port, control, cuts, acceptor }
     }
 
@@ -88,6 +89,11 @@ impl Proxy {
         locked(&self.control).delay_ms = ms;
     }
 
+    /// Leads new connections to another port; those that are open stay where they are.
+    pub fn lead_to(&self, target: u16) {
+        locked(&self.control).target = target;
+    }
+
     /// Cuts all connections that are open, both ways.
     pub fn cut(&self) {
         self.cuts.send_replace(());
@@ -111,12 +117,12 @@ fn locked(control: &Shared) -> std::sync::MutexGuard<'_, Control> {
     control.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn accept(listener: TcpListener, target: u16, control: Shared, cut: watch::Receiver<()>) {
+async fn accept(listener: TcpListener, control: Shared, cut: watch::Receiver<()>) {
     while let Ok((client, _)) = listener.accept().await {
-        let refuse = {
+        let (refuse, target) = {
             let mut control = locked(&control);
             control.accepted += 1;
-            control.fault == Fault::Refuse
+            (control.fault == Fault::Refuse, control.target)
         };
         if refuse {
             continue;

@@ -1,0 +1,77 @@
+//! Acquires that end too early or too late.
+
+use super::super::history::Wait;
+use super::super::record::End;
+
+/// What a loaded machine may add to an end.
+const SLACK_NS: u64 = 1_000_000_000;
+
+/// A time during which the process in one place of the crew stood still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct Stop {
+    pub(in super::super) place: usize,
+    pub(in super::super) from_ns: u64,
+    pub(in super::super) to_ns: u64,
+}
+
+/// How many waits said `Contended` before their time was up.
+pub(in super::super) fn early(waits: &[Wait]) -> u64 {
+    let is_early = |wait: &&Wait| {
+        wait.waits && wait.end == End::Contended && wait.ended_ns.saturating_sub(wait.asked_ns) < wait.limit_ns
+    };
+    waits.iter().filter(is_early).count() as u64
+}
+
+/// How many acquires ended after their limit, not counting the time that their process stood still.
+pub(in super::super) fn late(waits: &[Wait], stops: &[Stop]) -> u64 {
+    let is_late = |wait: &&Wait| {
+        let stood = |stop: &Stop| {
+            stop.to_ns.min(wait.ended_ns).saturating_sub(stop.from_ns.max(wait.asked_ns))
+        };
+        let stood: u64 = stops.iter().filter(|stop| stop.place == wait.place).map(stood).sum();
+        wait.ended_ns.saturating_sub(wait.asked_ns) > wait.limit_ns + stood + SLACK_NS
+    };
+    waits.iter().filter(is_late).count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn wait(ended_ms: u64, end: End) -> Wait {
+        let (asked_ns, ended_ns) = (1_000 * MS, (1_000 + ended_ms) * MS);
+        Wait { place: 2, asked_ns, ended_ns, limit_ns: 300 * MS, waits: true, end }
+    }
+
+    fn stop(place: usize, from_ms: u64, to_ms: u64) -> Stop {
+        Stop { place, from_ns: from_ms * MS, to_ns: to_ms * MS }
+    }
+
+    #[test]
+    fn a_wait_that_gives_up_too_soon_is_early() {
+        assert_eq!(early(&[wait(299, End::Contended), wait(300, End::Contended)]), 1);
+    }
+
+    #[test]
+    fn who_does_not_wait_or_gets_the_lock_may_end_at_any_time() {
+        let tried = Wait { waits: false, ..wait(1, End::Contended) };
+        assert_eq!(early(&[tried, wait(1, End::Granted), wait(1, End::Unavailable)]), 0);
+    }
+
+    #[test]
+    fn a_wait_past_its_deadline_is_late_however_it_ends() {
+        let waits = [End::Granted, End::Contended, End::Unavailable].map(|end| wait(1_301, end));
+        assert_eq!(late(&waits, &[]), 3);
+        assert_eq!(late(&[wait(1_299, End::Contended)], &[]), 0);
+    }
+
+    #[test]
+    fn a_process_that_stood_still_has_that_time_too_and_no_more() {
+        let waits = [wait(2_250, End::Contended)];
+        assert_eq!(late(&waits, &[stop(2, 1_000, 2_000)]), 0);
+        assert_eq!(late(&waits, &[stop(3, 1_000, 2_000)]), 1, "that was another process");
+        assert_eq!(late(&waits, &[stop(2, 0, 1_900)]), 1, "only 900 ms of that were waited");
+    }
+}
