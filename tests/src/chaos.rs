@@ -32,6 +32,7 @@ pub fn main() -> ExitCode {
     match Options::parse(lexopt::Parser::from_env()) {
         Ok(Options::Worker(orders)) => worker::work(&orders),
         Ok(Options::Director(plan)) => director::direct(&plan),
-        Err(mistake) => options::explain(&mistake),
+        Ok(Options::Help) => options::explain(None),
+        Err(mistake) => options::explain(Some(&mistake)),
     }
 }

@@ -59,7 +59,8 @@ impl Proxy {
     pub async fn start(target: u16, seed: u64) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("loopback has a free port");
         let port = listener.local_addr().expect("a bound socket has an address").port();
-        let control = Control { target, fault: Fault::None, delay_ms: 0..0, dice: Dice::new(seed), accepted: 0 };
+        let control =
+            Control { target, fault: Fault::None, delay_ms: 0..0, dice: Dice::new(seed), accepted: 0 };
         let control = Arc::new(Mutex::new(control));
         let (cuts, cut) = watch::channel(());
         let acceptor = tokio::spawn(accept(listener, Arc::clone(&control), cut));

@@ -37,7 +37,8 @@ pub(super) struct Arena {
 impl Arena {
     /// Starts the servers and a crew, and waits until each worker has locked something.
     pub(super) async fn open(class: Class, plan: &Plan, dice: &mut Dice) -> Result<Self, String> {
-        let start = || RedisServer::start_with(&["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"]);
+        let start =
+            || RedisServer::start_with(&["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"]);
         let (locks, store) = (start(), RedisServer::start());
         let spare = (class == Class::FailedOver).then(start);
         let (mut proxies, mut orders) = (Vec::new(), Vec::new());
@@ -58,10 +59,11 @@ impl Arena {
         if let Some(spare) = &arena.spare {
             follow(spare, &arena.locks).await.map_err(|error| error.to_string())?;
         }
-        arena.wait("every worker has asked for a lock", |history| {
-            (0..WORKERS).all(|place| history.waits.iter().any(|wait| wait.place == place))
-        })
-        .await?;
+        arena
+            .wait("every worker has asked for a lock", |history| {
+                (0..WORKERS).all(|place| history.waits.iter().any(|wait| wait.place == place))
+            })
+            .await?;
         Ok(arena)
     }
 

@@ -65,7 +65,8 @@ impl Crew {
         self.lives += 1;
         let member = &mut self.members[place];
         member.end();
-        let orders = Orders { seed: member.orders.seed.wrapping_add(self.lives << 16), ..member.orders.clone() };
+        let orders =
+            Orders { seed: member.orders.seed.wrapping_add(self.lives << 16), ..member.orders.clone() };
         *member = Member::start(orders, Teller { place, life: self.lives }, &self.recorder);
     }
 

@@ -124,13 +124,19 @@ async fn harass(
     // A class whose fault must show itself has three times as long for that.
     let shown = || !class.must_be_refused() || recorder.history().refused > 0;
     while began.elapsed() < faults || blows < BLOWS || (!shown() && began.elapsed() < faults * 3) {
-        injections += strike(class, arena, dice).await.map_err(|error| format!("the nemesis failed: {error}"))?;
+        injections +=
+            strike(class, arena, dice).await.map_err(|error| format!("the nemesis failed: {error}"))?;
         blows += 1;
         if told.elapsed() >= PROGRESS {
             told = Instant::now();
-            println!("{class:<16} {:.0?}: {injections} injections, {} grants", began.elapsed(), grants() - before);
+            println!(
+                "{class:<16} {:.0?}: {injections} injections, {} grants",
+                began.elapsed(),
+                grants() - before
+            );
         }
     }
-    let load = (grants() - before) as u64 * 1_000 / u64::try_from(began.elapsed().as_millis()).unwrap_or(1).max(1);
+    let load =
+        (grants() - before) as u64 * 1_000 / u64::try_from(began.elapsed().as_millis()).unwrap_or(1).max(1);
     Ok((injections, load))
 }

@@ -7,7 +7,7 @@ use super::record::{Cell, End, Record};
 use super::spot::Spot;
 
 /// One grant, as its holder saw it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Grant {
     pub(super) spot: Spot,
     pub(super) token: u64,
@@ -25,7 +25,7 @@ pub(super) struct Use {
 }
 
 /// One acquire, as its caller saw it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wait {
     /// In which place of the crew.
     pub(super) place: usize,

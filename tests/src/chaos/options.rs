@@ -13,6 +13,7 @@ use super::worker::Orders;
 pub(super) enum Options {
     Director(Plan),
     Worker(Orders),
+    Help,
 }
 
 /// What the director runs.
@@ -51,6 +52,7 @@ impl Options {
                 Arg::Value(word) if word == "worker" => {
                     return worker(&mut arguments).map(Self::Worker);
                 }
+                Arg::Long("help") => return Ok(Self::Help),
                 Arg::Long("minutes") => minutes = Some(arguments.value()?.parse::<f64>()?),
                 Arg::Long("seconds") => plan.faults = Duration::from_secs(arguments.value()?.parse()?),
                 Arg::Long("seed") => plan.seed = arguments.value()?.parse()?,
@@ -64,7 +66,8 @@ impl Options {
         }
         if let Some(minutes) = minutes {
             let classes = u32::try_from(plan.classes.len()).unwrap_or(u32::MAX);
-            let each = Duration::try_from_secs_f64(minutes * 60.0).map_err(|error| error.to_string())? / classes;
+            let each =
+                Duration::try_from_secs_f64(minutes * 60.0).map_err(|error| error.to_string())? / classes;
             plan.faults = each.saturating_sub(AROUND).max(SHORT);
         }
         Ok(Self::Director(plan))
@@ -100,7 +103,9 @@ fn class(name: &str) -> Result<Class, String> {
 
 fn breakage(name: &str) -> Result<Break, String> {
     let found = Break::ALL.into_iter().find(|how| how.name() == name);
-    found.ok_or_else(|| format!("nothing breaks `{name}`; there are {}", Break::ALL.map(Break::name).join(", ")))
+    found.ok_or_else(|| {
+        format!("nothing breaks `{name}`; there are {}", Break::ALL.map(Break::name).join(", "))
+    })
 }
 
 /// Some seed, to be printed and so repeated.
@@ -108,9 +113,12 @@ fn random_seed() -> u64 {
     super::record::now_ns() % 1_000_000
 }
 
-/// Says what is wrong with the arguments.
+/// Lists the arguments, after what is wrong with those given.
 #[allow(clippy::print_stderr, reason = "the program's answer to a mistake in its arguments")]
-pub(super) fn explain(mistake: &lexopt::Error) -> ExitCode {
-    eprintln!("{mistake}\n{USAGE}");
-    ExitCode::from(2)
+pub(super) fn explain(mistake: Option<&lexopt::Error>) -> ExitCode {
+    if let Some(mistake) = mistake {
+        eprintln!("{mistake}");
+    }
+    eprintln!("{USAGE}");
+    ExitCode::from(if mistake.is_some() { 2 } else { 0 })
 }

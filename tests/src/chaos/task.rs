@@ -83,17 +83,20 @@ impl Job {
 pub(super) async fn toil(bench: Arc<Bench>, mut dice: Dice) {
     while !bench.stopping.load(Ordering::Relaxed) {
         let job = Job::draw(&mut dice);
+        let call = bench.carry_out(job);
         let done = match dice.within(0..20) {
             0..3 if bench.cancels => {
+                let polls = usize::try_from(dice.within(0..6)).unwrap_or_default();
                 let linger = Duration::from_millis(dice.within(0..5));
-                polled(dice.within(0..6) as usize, bench.carry_out(job), sleep(linger)).await
+                polled(polls, call, sleep(linger)).await.is_some()
             }
-            3..6 if bench.cancels => {
-                timeout(Duration::from_millis(dice.within(0..40)), bench.carry_out(job)).await.ok()
+            3..6 if bench.cancels => timeout(Duration::from_millis(dice.within(0..40)), call).await.is_ok(),
+            _ => {
+                call.await;
+                true
             }
-            _ => Some(bench.carry_out(job).await),
         };
-        if done.is_none() {
+        if !done {
             tell(&Record::Cancelled);
         }
         sleep(Duration::from_millis(dice.within(0..20))).await;

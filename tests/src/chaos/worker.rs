@@ -71,7 +71,7 @@ fn labour(orders: &Orders, mut commands: UnboundedReceiver<Command>) -> Result<(
     let manager = LockManager::builder().build(backend).map_err(|error| error.to_string())?;
     for life in 0.. {
         // Half of the workers poll their tasks on one thread.
-        let runtime = runtime(orders.seed % 2 == 0).map_err(|error| error.to_string())?;
+        let runtime = runtime(orders.seed.is_multiple_of(2)).map_err(|error| error.to_string())?;
         let dice = Dice::new(orders.seed.wrapping_add(life << 32));
         let guards = runtime.block_on(session(orders, manager.clone(), dice, &mut commands))?;
         let Some(guards) = guards else { break };
@@ -130,7 +130,8 @@ fn commands() -> UnboundedReceiver<Command> {
     let (told, commands) = unbounded_channel();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            let command = [Command::Drop, Command::Stop, Command::Close].into_iter().find(|c| c.word() == line);
+            let command =
+                [Command::Drop, Command::Stop, Command::Close].into_iter().find(|c| c.word() == line);
             if let Some(command) = command {
                 let _ = told.send(command);
             }

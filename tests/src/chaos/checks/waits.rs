@@ -17,7 +17,9 @@ pub(in super::super) struct Stop {
 /// How many waits said `Contended` before their time was up.
 pub(in super::super) fn early(waits: &[Wait]) -> u64 {
     let is_early = |wait: &&Wait| {
-        wait.waits && wait.end == End::Contended && wait.ended_ns.saturating_sub(wait.asked_ns) < wait.limit_ns
+        wait.waits
+            && wait.end == End::Contended
+            && wait.ended_ns.saturating_sub(wait.asked_ns) < wait.limit_ns
     };
     waits.iter().filter(is_early).count() as u64
 }
@@ -25,9 +27,8 @@ pub(in super::super) fn early(waits: &[Wait]) -> u64 {
 /// How many acquires ended after their limit, not counting the time that their process stood still.
 pub(in super::super) fn late(waits: &[Wait], stops: &[Stop]) -> u64 {
     let is_late = |wait: &&Wait| {
-        let stood = |stop: &Stop| {
-            stop.to_ns.min(wait.ended_ns).saturating_sub(stop.from_ns.max(wait.asked_ns))
-        };
+        let stood =
+            |stop: &Stop| stop.to_ns.min(wait.ended_ns).saturating_sub(stop.from_ns.max(wait.asked_ns));
         let stood: u64 = stops.iter().filter(|stop| stop.place == wait.place).map(stood).sum();
         wait.ended_ns.saturating_sub(wait.asked_ns) > wait.limit_ns + stood + SLACK_NS
     };
@@ -40,8 +41,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn wait(ended_ms: u64, end: End) -> Wait {
-        let (asked_ns, ended_ns) = (1_000 * MS, (1_000 + ended_ms) * MS);
+    fn wait(for_ms: u64, end: End) -> Wait {
+        let (asked_ns, ended_ns) = (1_000 * MS, (1_000 + for_ms) * MS);
         Wait { place: 2, asked_ns, ended_ns, limit_ns: 300 * MS, waits: true, end }
     }
 
