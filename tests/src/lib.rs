@@ -8,6 +8,7 @@ pub mod chaos;
 mod dice;
 #[cfg(doctest)]
 mod docs;
+mod fake_redis;
 mod faulty;
 mod polled;
 mod proxy;
@@ -17,9 +18,10 @@ mod until;
 
 pub use calls::{granted, key, refused};
 pub use dice::Dice;
+pub use fake_redis::FakeRedis;
 pub use faulty::{Call, Fate, Faulty};
 pub use polled::{caught, polled};
-pub use proxy::{Fault, Proxy};
+pub use proxy::{End, Fault, Proxy, Step, Toxic, Way};
 pub use redis_server::RedisServer;
 pub use setup::{Paused, Setup, Threaded, Threads, settled};
 pub use until::{soon, until};

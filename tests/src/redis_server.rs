@@ -147,7 +147,7 @@ impl Service for RedisServer {
         let mut raw = self.raw().await;
         let keys: Vec<String> =
             redis::cmd("KEYS").arg("*").query_async(&mut raw).await.expect("KEYS answers");
-        Some(keys.iter().filter(|key| !key.ends_with("}:fence")).count())
+        Some(keys.iter().filter(|key| !key.ends_with("}:fencing")).count())
     }
 }
 

@@ -17,11 +17,11 @@ pub(super) enum Class {
     ServerEmptied,
     /// Workers are cut off from the lock server; their store they reach.
     CutOff,
-    /// Requests of workers arrive at the lock server, its answers do not come back.
-    AnswersLost,
+    /// Between workers and lock server only requests arrive, or only answers.
+    OneWay,
     /// Each direction of each connection is late by a time of its own, up to 400 ms.
     Latency,
-    /// Connections break when an answer is on its way.
+    /// Connections break at a request, at its answer, or in the middle of that.
     Reset,
     /// The lock server takes no writes, or does nothing, for a while.
     ServerBusy,
@@ -45,7 +45,7 @@ impl Class {
         Self::WorkersKilled,
         Self::ServerStopped,
         Self::CutOff,
-        Self::AnswersLost,
+        Self::OneWay,
         Self::Latency,
         Self::Reset,
         Self::ServerBusy,
@@ -66,7 +66,7 @@ impl Class {
             Self::ServerStopped => "server-stopped",
             Self::ServerEmptied => "server-emptied",
             Self::CutOff => "cut-off",
-            Self::AnswersLost => "answers-lost",
+            Self::OneWay => "one-way",
             Self::Latency => "latency",
             Self::Reset => "reset",
             Self::ServerBusy => "server-busy",

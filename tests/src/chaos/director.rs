@@ -22,7 +22,7 @@ use crate::Dice;
 const PROGRESS: Duration = Duration::from_secs(10);
 
 /// At least so many blows in each class, however short it is.
-const BLOWS: u32 = 3;
+const BLOWS: u32 = 2;
 
 /// How long a key without a holder may stay.
 const EXPIRED: Duration = TTL.saturating_add(Duration::from_secs(1));

@@ -9,58 +9,32 @@ use tokio::time::sleep;
 use super::arena::{Arena, follow};
 use super::class::Class;
 use super::worker::Command;
-use crate::{Dice, Fault, RedisServer};
+use crate::{Dice, Fault, RedisServer, Toxic, Way};
 
 /// One blow of a class, with the pause after it: how many faults it was.
 ///
 /// What the workers do to themselves is counted by what they tell.
 pub(super) async fn strike(class: Class, arena: &mut Arena, dice: &mut Dice) -> RedisResult<u64> {
-    match class {
+    Ok(match class {
         Class::Baseline | Class::Cancelled => {
             pause(dice, 200..201).await;
-            Ok(0)
+            0
         }
-        Class::WorkersStopped => Ok(stop_workers(arena, dice).await),
-        Class::WorkersKilled => {
-            let place = some(arena, dice, 1)[0];
-            block_in_place(|| arena.crew.replace(place));
-            pause(dice, 100..500).await;
-            Ok(1)
-        }
-        Class::ServerStopped => {
-            arena.locks.pause();
-            pause(dice, 600..2_000).await;
-            arena.locks.resume();
-            pause(dice, 200..800).await;
-            Ok(1)
-        }
-        Class::ServerEmptied => {
-            block_in_place(|| arena.locks.restart());
-            pause(dice, 300..1_200).await;
-            Ok(1)
-        }
-        Class::CutOff => Ok(cut_off(arena, dice, &Fault::Silence).await),
-        Class::AnswersLost => Ok(cut_off(arena, dice, &Fault::DropReplies).await),
-        Class::Latency => {
-            for proxy in &arena.proxies {
-                proxy.delay(0..dice.within(1..400));
-            }
-            pause(dice, 300..800).await;
-            Ok(1)
-        }
-        Class::Reset => Ok(reset(arena, dice).await),
-        Class::ServerBusy => busy(&arena.locks, dice).await,
-        Class::Forgetful => forget(&arena.locks, dice).await,
-        Class::Flushed => flush(&arena.locks, dice).await,
-        Class::RuntimesDropped => {
-            for place in some(arena, dice, 2) {
-                arena.crew.order(place, Command::Drop);
-            }
-            pause(dice, 150..400).await;
-            Ok(0)
-        }
-        Class::FailedOver => fail_over(arena, dice).await,
-    }
+        Class::WorkersStopped => stop_workers(arena, dice).await,
+        Class::WorkersKilled => kill_worker(arena, dice).await,
+        Class::RuntimesDropped => drop_runtimes(arena, dice).await,
+        // Lost for good, or late by the time that it lasts.
+        Class::CutOff => cut_off(arena, dice, &[Fault::Silence, Fault::Stall]).await,
+        Class::OneWay => cut_off(arena, dice, &[Fault::DropReplies, Fault::DropRequests]).await,
+        Class::Latency => delay(arena, dice).await,
+        Class::Reset => reset(arena, dice).await,
+        Class::ServerStopped => stop_server(&arena.locks, dice).await,
+        Class::ServerEmptied => empty_server(&mut arena.locks, dice).await,
+        Class::ServerBusy => busy(&arena.locks, dice).await?,
+        Class::Forgetful => forget(&arena.locks, dice).await?,
+        Class::Flushed => flush(&arena.locks, dice).await?,
+        Class::FailedOver => fail_over(arena, dice).await?,
+    })
 }
 
 /// Ends every fault.
@@ -68,8 +42,7 @@ pub(super) fn heal(arena: &mut Arena) {
     arena.crew.resume();
     arena.locks.resume();
     for proxy in &arena.proxies {
-        proxy.set(Fault::None);
-        proxy.delay(0..1);
+        proxy.clear();
     }
 }
 
@@ -99,18 +72,29 @@ async fn stop_workers(arena: &mut Arena, dice: &mut Dice) -> u64 {
     places.len() as u64
 }
 
-/// Cuts some workers off for a while. Their connections end with it, as after any firewall: one that
-/// goes on after it has lost bytes would give each call the answer of another.
-async fn cut_off(arena: &Arena, dice: &mut Dice, how: &Fault) -> u64 {
+async fn kill_worker(arena: &mut Arena, dice: &mut Dice) -> u64 {
+    let place = some(arena, dice, 1)[0];
+    block_in_place(|| arena.crew.replace(place));
+    pause(dice, 100..500).await;
+    1
+}
+
+/// Counted by the workers, since only they know whether there was a guard to drop.
+async fn drop_runtimes(arena: &mut Arena, dice: &mut Dice) -> u64 {
+    for place in some(arena, dice, 2) {
+        arena.crew.order(place, Command::Drop);
+    }
+    pause(dice, 150..400).await;
+    0
+}
+
+/// Cuts some workers off for a while, by one of these faults.
+async fn cut_off(arena: &Arena, dice: &mut Dice, faults: &[Fault]) -> u64 {
     let places = some(arena, dice, 4);
     for place in &places {
-        arena.proxies[*place].set(how.clone());
+        arena.proxies[*place].set(one_of(faults, dice));
     }
     pause(dice, 600..2_000).await;
-    for place in &places {
-        arena.proxies[*place].cut();
-    }
-    pause(dice, 10..11).await;
     for place in &places {
         arena.proxies[*place].set(Fault::None);
     }
@@ -118,15 +102,49 @@ async fn cut_off(arena: &Arena, dice: &mut Dice, how: &Fault) -> u64 {
     places.len() as u64
 }
 
+fn one_of(faults: &[Fault], dice: &mut Dice) -> Fault {
+    let number = usize::try_from(dice.within(0..faults.len() as u64)).unwrap_or_default();
+    faults[number].clone()
+}
+
+/// Each connection has a delay of its own, and every piece another one on top, up to 400 ms each way.
+async fn delay(arena: &Arena, dice: &mut Dice) -> u64 {
+    for proxy in &arena.proxies {
+        let ms = 0..dice.within(1..200);
+        proxy.clear();
+        for way in [Way::Request, Way::Answer] {
+            proxy.add([Toxic::Distance { way, ms: ms.clone() }, Toxic::Latency { way, ms: ms.clone() }]);
+        }
+    }
+    pause(dice, 300..800).await;
+    arena.proxies.len() as u64
+}
+
 async fn reset(arena: &Arena, dice: &mut Dice) -> u64 {
     let places = some(arena, dice, 2);
     for place in &places {
-        let late = Fault::CutAtRequest { deliver_after: Duration::from_millis(dice.within(0..300)) };
-        let fault = if dice.within(0..3) == 0 { late } else { Fault::CutAtReply };
-        arena.proxies[*place].set(fault);
+        let deliver_after = Duration::from_millis(dice.within(0..300));
+        let after_bytes = dice.within(1..20);
+        let faults =
+            [Fault::CutAtReply, Fault::ResetInReply { after_bytes }, Fault::CutAtRequest { deliver_after }];
+        arena.proxies[*place].set(one_of(&faults, dice));
     }
     pause(dice, 50..200).await;
     places.len() as u64
+}
+
+async fn stop_server(locks: &RedisServer, dice: &mut Dice) -> u64 {
+    locks.pause();
+    pause(dice, 600..2_000).await;
+    locks.resume();
+    pause(dice, 200..800).await;
+    1
+}
+
+async fn empty_server(locks: &mut RedisServer, dice: &mut Dice) -> u64 {
+    block_in_place(|| locks.restart());
+    pause(dice, 300..1_200).await;
+    1
 }
 
 async fn busy(locks: &RedisServer, dice: &mut Dice) -> RedisResult<u64> {
@@ -159,7 +177,7 @@ async fn flush(locks: &RedisServer, dice: &mut Dice) -> RedisResult<u64> {
     if dice.within(0..2) == 0 {
         redis::cmd("FLUSHALL").query_async::<()>(&mut raw).await?;
     } else {
-        let fences: Vec<String> = redis::cmd("KEYS").arg("*}:fence").query_async(&mut raw).await?;
+        let fences: Vec<String> = redis::cmd("KEYS").arg("*}:fencing").query_async(&mut raw).await?;
         if !fences.is_empty() {
             redis::cmd("DEL").arg(fences).query_async::<()>(&mut raw).await?;
         }

@@ -30,10 +30,10 @@ pub(super) struct Plan {
 }
 
 /// How long the faults of a class last in the short form.
-const SHORT: Duration = Duration::from_millis(2_500);
+const SHORT: Duration = Duration::from_millis(2_000);
 
 /// What a class takes beside its faults: to start, heal and stop.
-const AROUND: Duration = Duration::from_millis(2_500);
+const AROUND: Duration = Duration::from_millis(2_000);
 
 const USAGE: &str = "usage: chaos [--minutes N | --seconds N] [--class NAME].. [--seed N] [--break NAME]
   --minutes N   share this time between the classes; without it, 2.5 s of faults for each

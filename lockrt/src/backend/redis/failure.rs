@@ -38,6 +38,10 @@ fn refusal(error: &RedisError) -> Option<BackendError> {
         let old = detail.to_ascii_lowercase().contains("hello");
         return Some(if old { too_old() } else { missing_command() });
     }
+    // Forms of known commands: `ZADD .. GT` came with version 6.2.
+    if code == "ERR" && detail.contains("syntax error") {
+        return Some(missing_command());
+    }
     let (reason, permanent) = known(code)
         // Up to version 6 the code of an error raised in a script stands in its text.
         .or_else(|| detail.split_ascii_whitespace().find_map(known))
@@ -78,8 +82,8 @@ fn known(code: &str) -> Option<(&'static str, bool)> {
         }
         "NOAUTH" => ("it wants a password; write redis://user:password@host:port", true),
         "NOPERM" => (
-            "this user may not run the commands of locks: get, set, del, pexpire, pttl, exists, time, \
-             evalsha, script|load, publish, subscribe",
+            "this user may not run the commands of locks: get, set, del, pexpire, pttl, exists, time, zadd, \
+             zscore, evalsha, script|load, publish, subscribe",
             true,
         ),
         "WRONGPASS" => ("user name or password is wrong; correct them in the URL", true),
@@ -91,12 +95,14 @@ fn known(code: &str) -> Option<(&'static str, bool)> {
 }
 
 fn too_old() -> BackendError {
-    BackendError::not_applied("this server does not speak RESP3; lockrt needs Redis 6 or newer").permanent()
+    BackendError::not_applied("this server does not speak RESP3; lockrt needs Redis 6.2 or newer").permanent()
 }
 
 fn missing_command() -> BackendError {
-    BackendError::not_applied("this server lacks a command of locks; lockrt needs scripts and RESP3")
-        .permanent()
+    BackendError::not_applied(
+        "this server lacks a command of locks, or a form of one; lockrt needs Redis 6.2 or newer",
+    )
+    .permanent()
 }
 
 fn broken(what: &str, error: &RedisError) -> String {
@@ -104,5 +110,17 @@ fn broken(what: &str, error: &RedisError) -> String {
         ErrorKind::Io => format!("{what}: {error}"),
         // Texts of other kinds may quote what was sent.
         _ => format!("{what}: {}", error.category()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_lacks_a_form_of_a_command_is_too_old() {
+        let detail = "Error running script (call to f_12ab): @user_script:25: ERR syntax error";
+        let failure = after_sending(&redis::make_extension_error("ERR".into(), Some(detail.into())));
+        assert!(failure.to_string().contains("6.2 or newer") && failure.is_permanent(), "{failure}");
     }
 }
