@@ -159,6 +159,18 @@ async fn a_user_without_rights_is_refused_for_good() {
 }
 
 #[tokio::test]
+async fn a_user_who_may_call_scripts_but_not_write_is_refused_for_good() {
+    let server = RedisServer::start();
+    let rights = ["~*", "+get", "+time", "+evalsha", "+script|load"];
+    command(&server, &[&["ACL", "SETUSER", "caller", "on", ">s3cret"], &rights[..]].concat()).await;
+    let url = format!("redis://caller:s3cret@127.0.0.1:{}", server.port());
+    let owner = claim(&key("orders"), TTL);
+    let error = refused(&Redis::from_url(&url).unwrap(), &owner).await;
+    is_refusal(&error, "may not run the commands", &owner);
+    assert!(error.is_permanent(), "{error}");
+}
+
+#[tokio::test]
 async fn the_rights_that_the_refusal_names_are_enough() {
     let server = RedisServer::start();
     let rights = "~* &* +get +set +del +pexpire +pttl +exists +time +zadd +zscore +evalsha +script|load +publish +subscribe";

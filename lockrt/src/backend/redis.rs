@@ -7,7 +7,7 @@
 //! the channel `<lock key>:freed`.
 
 mod connection;
-mod failure;
+pub(crate) mod failure;
 mod link;
 mod scripts;
 mod slots;

@@ -10,14 +10,14 @@ pub(super) fn before_sending(error: &RedisError) -> BackendError {
 }
 
 /// A failure after the call may have been sent.
-pub(super) fn after_sending(error: &RedisError) -> BackendError {
+pub(crate) fn after_sending(error: &RedisError) -> BackendError {
     refusal(error).unwrap_or_else(|| {
         BackendError::unknown(broken("the connection to Redis broke before its answer", error))
     })
 }
 
 /// An answer that none of the scripts gives.
-pub(super) fn unexpected_answer() -> BackendError {
+pub(crate) fn unexpected_answer() -> BackendError {
     BackendError::unknown("Redis gave an answer of an unexpected form; is there a proxy in between?")
 }
 
@@ -32,7 +32,7 @@ fn refusal(error: &RedisError) -> Option<BackendError> {
     if error.kind() == ErrorKind::RESP3NotSupported {
         return Some(too_old());
     }
-    let (code, detail) = (error.code()?, error.detail().unwrap_or_default());
+    let (code, detail) = (code_of(error)?, error.detail().unwrap_or_default());
     // Arguments follow, and they hold keys and owners. An old server gets here by `HELLO` only.
     if detail.contains("unknown command") {
         let old = detail.to_ascii_lowercase().contains("hello");
@@ -48,6 +48,16 @@ fn refusal(error: &RedisError) -> Option<BackendError> {
         .unwrap_or((detail, false));
     let failure = BackendError::not_applied(format!("Redis refused: {reason} ({code})"));
     Some(if permanent { failure.permanent() } else { failure })
+}
+
+/// The code of the server's refusal. Version 7 has none of its own for a command that the user may not
+/// run inside of a script.
+pub(crate) fn code_of(error: &RedisError) -> Option<&str> {
+    let forbidden = |detail: &str| detail.starts_with("The user executing the script can't");
+    match error.code()? {
+        "ERR" if error.detail().is_some_and(forbidden) => Some("NOPERM"),
+        code => Some(code),
+    }
 }
 
 pub(super) fn is_read_only(error: &RedisError) -> bool {
