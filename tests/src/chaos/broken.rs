@@ -41,7 +41,7 @@ impl Break {
 }
 
 /// How much of its ttl a worker with a late deadline does not tell the server.
-const LATE: Duration = Duration::from_millis(150);
+const LATE: Duration = Duration::from_millis(440);
 
 /// Redis behind a client that is broken, or not.
 #[derive(Debug)]

@@ -43,26 +43,26 @@ async fn run(plan: &Plan) -> ExitCode {
     let mut complaints = Vec::new();
     for (number, class) in (0..).zip(classes) {
         let dice = Dice::new(seed.wrapping_add(number));
-        match judge(*class, plan, dice).await {
+        let found = match judge(*class, plan, dice).await {
             Ok(row) => {
                 println!("{}", row.line());
-                complaints.extend(row.complaints());
+                let found = row.complaints();
                 rows.push(row);
+                found
             }
-            Err(failure) => {
-                println!("{class:<16} FAILED");
-                complaints.push(format!("{class}: {failure}"));
-            }
+            Err(failure) => vec![format!("{class}: {failure}")],
+        };
+        for complaint in &found {
+            println!("FAILED {complaint}");
         }
+        complaints.extend(found);
     }
     println!("\n{}\n", table(&rows));
-    for complaint in &complaints {
-        println!("FAILED {complaint}");
-    }
     if complaints.is_empty() {
         println!("Nothing happened that must not happen.");
         return ExitCode::SUCCESS;
     }
+    println!("FAILED: {} things happened that must not happen.", complaints.len());
     ExitCode::FAILURE
 }
 

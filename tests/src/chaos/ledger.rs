@@ -5,6 +5,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use lockrt::FencingToken;
+use lockrt::fence::FenceError;
+use lockrt::fence::redis::{RedisFence, Write, WriteScript};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands, AsyncConnectionConfig, Client, RedisResult, Script};
 
@@ -15,68 +18,53 @@ use super::spot::Spot;
 /// Longer than any process is stopped: an answer that has been waiting is still read.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Writes a counter and notes that it was written.
-/// KEYS: the counter, its list of writes. ARGV: the new value.
-const WRITE: &str = "redis.call('SET', KEYS[1], ARGV[1]) redis.call('RPUSH', KEYS[2], ARGV[1]) return 1";
-
-/// Lets a holder in that is not older than the newest one seen, and reads the counter.
-/// KEYS: the counter, its fence. ARGV: the token.
-const ENTER: &str = "
-local seen = tonumber(redis.call('GET', KEYS[2]) or 0)
-if seen > tonumber(ARGV[1]) then return -1 end
-redis.call('SET', KEYS[2], ARGV[1])
-return tonumber(redis.call('GET', KEYS[1]) or 0)";
-
-/// The same write, refused to an older holder.
-/// KEYS: the counter, its list of writes, its fence. ARGV: the new value, the token.
-const WRITE_FENCED: &str = "
-local seen = tonumber(redis.call('GET', KEYS[3]) or 0)
-if seen > tonumber(ARGV[2]) then return 0 end
-redis.call('SET', KEYS[3], ARGV[2])
-redis.call('SET', KEYS[1], ARGV[1]) redis.call('RPUSH', KEYS[2], ARGV[1]) return 1";
+/// Sets a counter, and notes in a list that it was set.
+const WRITE: &str = "redis.call('SET', KEYS[1], ARGV[1]) return redis.call('RPUSH', KEYS[2], ARGV[1])";
 
 /// A connection to the store, and how to count there.
 #[derive(Clone)]
 pub(super) struct Ledger {
     store: MultiplexedConnection,
     write: Script,
-    enter: Script,
-    write_fenced: Script,
+    fenced_write: WriteScript,
 }
 
 impl Ledger {
     /// Connects, on the present runtime.
     pub(super) async fn open(url: &str) -> RedisResult<Self> {
-        let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(PATIENCE))
+            .set_response_timeout(Some(PATIENCE));
         let store = Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await?;
-        let [write, enter, write_fenced] = [WRITE, ENTER, WRITE_FENCED].map(Script::new);
-        Ok(Self { store, write, enter, write_fenced })
+        Ok(Self { store, write: Script::new(WRITE), fenced_write: WriteScript::new(WRITE) })
     }
 
-    /// What the counter without a fence says.
-    pub(super) async fn read(&self, spot: Spot) -> RedisResult<u64> {
-        let count: Option<u64> = self.store.clone().get(count_of(Cell::Plain, spot)).await?;
+    /// What a counter says.
+    pub(super) async fn read(&self, cell: Cell, spot: Spot) -> RedisResult<u64> {
+        let count: Option<u64> = self.store.clone().get(count_of(cell, spot)).await?;
         Ok(count.unwrap_or_default())
     }
 
-    /// Sets it, whoever comes.
+    /// Sets the counter without a fence, whoever comes.
     pub(super) async fn write(&self, spot: Spot, count: u64) -> RedisResult<()> {
         let mut call = self.write.key(count_of(Cell::Plain, spot));
         call.key(writes_of(Cell::Plain, spot)).arg(count).invoke_async(&mut self.store.clone()).await
     }
 
-    /// What the fenced counter says, once it knows this holder; none if it knows a newer one.
-    pub(super) async fn enter(&self, spot: Spot, token: u64) -> RedisResult<Option<u64>> {
-        let mut call = self.enter.key(count_of(Cell::Fenced, spot));
-        let count: i64 = call.key(fence_of(spot)).arg(token).invoke_async(&mut self.store.clone()).await?;
-        Ok(u64::try_from(count).ok())
+    /// Announces a holder to the fenced counter.
+    pub(super) async fn register(&self, spot: Spot, token: FencingToken) -> Result<(), FenceError> {
+        fence_of(spot)?.register(&mut self.store.clone(), token).await
     }
 
-    /// Sets it, unless it knows a newer holder: then false.
-    pub(super) async fn write_fenced(&self, spot: Spot, token: u64, count: u64) -> RedisResult<bool> {
-        let mut call = self.write_fenced.key(count_of(Cell::Fenced, spot));
-        call.key(writes_of(Cell::Fenced, spot)).key(fence_of(spot)).arg(count).arg(token);
-        call.invoke_async(&mut self.store.clone()).await
+    /// Sets the fenced counter, unless it knows a newer holder.
+    pub(super) async fn write_fenced(
+        &self,
+        spot: Spot,
+        token: FencingToken,
+        count: u64,
+    ) -> Result<(), FenceError> {
+        let write = Write::script(&self.fenced_write).key(writes_of(Cell::Fenced, spot)).arg(count);
+        fence_of(spot)?.write(&mut self.store.clone(), token, write).await.map(drop)
     }
 
     /// How all counters of one kind stand, beside what their writers were told.
@@ -107,6 +95,6 @@ fn writes_of(cell: Cell, spot: Spot) -> String {
     format!("{cell:?}:{spot}:writes")
 }
 
-fn fence_of(spot: Spot) -> String {
-    format!("{spot}:fence")
+fn fence_of(spot: Spot) -> Result<RedisFence, FenceError> {
+    RedisFence::beside(&count_of(Cell::Fenced, spot))
 }

@@ -30,13 +30,13 @@ pub(super) struct Plan {
 }
 
 /// How long the faults of a class last in the short form.
-const SHORT: Duration = Duration::from_millis(2_000);
+const SHORT: Duration = Duration::from_secs(2);
 
 /// What a class takes beside its faults: to start, heal and stop.
-const AROUND: Duration = Duration::from_millis(2_000);
+const AROUND: Duration = Duration::from_secs(3);
 
 const USAGE: &str = "usage: chaos [--minutes N | --seconds N] [--class NAME].. [--seed N] [--break NAME]
-  --minutes N   share this time between the classes; without it, 2.5 s of faults for each
+  --minutes N   share this time between the classes; without it, 2 s of faults for each
   --seconds N   so many seconds of faults for each class
   --class NAME  only this class; may be repeated
   --seed N      repeat the random choices of an earlier run

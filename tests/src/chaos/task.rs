@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use lockrt::fence::FenceError;
 use lockrt::{FencingToken, Lease, LockManager, LockPolicy, OnLost};
-use redis::RedisResult;
 use tokio::time::{sleep, timeout};
 
 use super::ledger::Ledger;
@@ -127,46 +127,51 @@ impl Bench {
     }
 
     async fn work(&self, job: Job, ask: &Ask, lease: &Lease) {
-        let Some(token) = lease.fencing().map(FencingToken::get) else {
+        let Some(token) = lease.fencing() else {
             tell(&Record::Trouble { what: "a grant has no fencing token".into() });
             return;
         };
         let holding = Holding::begin(self, job.spot, token, ask, lease);
-        if let Err(error) = self.count(job, token, holding).await {
-            tell(&Record::Trouble { what: format!("the store has failed: {error}") });
+        if let Err(failure) = self.count(job, token, holding).await {
+            tell(&Record::Trouble { what: format!("the store has failed: {failure}") });
         }
     }
 
     /// Adds one to both counters of the key, as slowly as the job says.
-    async fn count(&self, job: Job, token: u64, mut holding: Holding<'_>) -> RedisResult<()> {
-        let shown = |token| if self.blind { now_ns() } else { token };
-        let plain = self.ledger.read(job.spot).await?;
-        let fenced = self.ledger.enter(job.spot, shown(token)).await?;
+    async fn count(&self, job: Job, token: FencingToken, mut holding: Holding<'_>) -> Result<(), Failure> {
+        let Job { spot, work, style, .. } = job;
+        let shown = |token| if self.blind { FencingToken::new(now_ns()) } else { token };
+        let plain = self.ledger.read(Cell::Plain, spot).await?;
+        let entered = passed(self.ledger.register(spot, shown(token)).await)?;
+        let fenced = self.ledger.read(Cell::Fenced, spot).await?;
         holding.look();
-        let ready = now_ns() + u64::try_from(job.work.as_nanos()).unwrap_or(u64::MAX);
-        loop {
-            let left = Duration::from_nanos(ready.saturating_sub(now_ns()));
-            if left.is_zero() {
-                break;
-            }
-            sleep(left.min(TICK)).await;
+        let ready = now_ns() + u64::try_from(work.as_nanos()).unwrap_or(u64::MAX);
+        while let left @ 1.. = ready.saturating_sub(now_ns()) {
+            sleep(Duration::from_nanos(left).min(TICK)).await;
             holding.look();
         }
-        let valid = holding.look();
-        if !valid && job.style != Style::Naive {
+        if !holding.look() && style != Style::Naive {
             return Ok(());
         }
         holding.tell();
+        self.ledger.write(spot, plain + 1).await?;
         let grant = holding.grant;
-        self.ledger.write(job.spot, plain + 1).await?;
         tell(&Record::Added { grant, cell: Cell::Plain });
-        let accepted = match fenced {
-            Some(seen) => self.ledger.write_fenced(job.spot, shown(token), seen + 1).await?,
-            None => false,
-        };
-        tell(&if accepted { Record::Added { grant, cell: Cell::Fenced } } else { Record::Refused { grant } });
+        let written = entered && passed(self.ledger.write_fenced(spot, shown(token), fenced + 1).await)?;
+        tell(&if written { Record::Added { grant, cell: Cell::Fenced } } else { Record::Refused { grant } });
         holding.look();
         Ok(())
+    }
+}
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Whether the fence has let a holder pass.
+fn passed(answer: Result<(), FenceError>) -> Result<bool, Failure> {
+    match answer {
+        Ok(()) => Ok(true),
+        Err(FenceError::Stale { .. }) => Ok(false),
+        Err(failure) => Err(failure.into()),
     }
 }
 
@@ -203,7 +208,7 @@ struct Holding<'a> {
 }
 
 impl<'a> Holding<'a> {
-    fn begin(bench: &'a Bench, spot: Spot, token: u64, ask: &Ask, lease: &Lease) -> Self {
+    fn begin(bench: &'a Bench, spot: Spot, token: FencingToken, ask: &Ask, lease: &Lease) -> Self {
         static GRANTS: AtomicU64 = AtomicU64::new(1);
         let answered_ns = now_ns();
         let grant = GRANTS.fetch_add(1, Ordering::Relaxed);
@@ -211,7 +216,7 @@ impl<'a> Holding<'a> {
         let mut holding = Self { bench, lease: lease.clone(), grant, used: None };
         holding.look();
         ask.ended(answered_ns, End::Granted);
-        tell(&Record::Granted { grant, spot, token, asked_ns: ask.asked_ns, answered_ns });
+        tell(&Record::Granted { grant, spot, token: token.get(), asked_ns: ask.asked_ns, answered_ns });
         holding.tell();
         holding
     }
