@@ -5,6 +5,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use redis::RedisResult;
 use tokio::time::{Instant, sleep};
 
 use super::arena::Arena;
@@ -71,43 +72,56 @@ async fn judge(class: Class, plan: &Plan, mut dice: Dice) -> Result<Row, String>
     let mut arena = Arena::open(class, plan, &mut dice).await?;
     let recorder = arena.recorder.clone();
     let (blows, load) = harass(class, &mut arena, plan.faults, &mut dice).await?;
-    heal(&mut arena);
-    let healed_ns = now_ns();
-    let recovered = || recovery_ns(&recorder.history().grants, Spot::hot(), healed_ns);
-    let hopeless = Instant::now() + Duration::from_millis(RECOVERY_MS);
-    while recovered().is_none() && Instant::now() < hopeless {
-        sleep(Duration::from_millis(20)).await;
-    }
-    let recovery_ms = recovered().map(|ns| ns / 1_000_000);
+    let recovery_ms = recover(&mut arena).await;
     arena.quiesce().await?;
     let left = arena.leaks(EXPIRED).await;
-    let ledger = Ledger::open(&arena.store.url()).await.map_err(|error| error.to_string())?;
-    let added = recorder.history().added.clone();
-    let mut lost_in = [0, 0];
-    for (lost_in, cell) in lost_in.iter_mut().zip([Cell::Plain, Cell::Fenced]) {
-        let tallies = ledger.tallies(cell, Spot::all(), &added).await.map_err(|error| error.to_string())?;
-        *lost_in = lost(tallies);
-    }
+    let [lost_plain, lost_fenced] = count(&arena).await.map_err(|error| error.to_string())?;
     let stops = arena.close().await?;
     let history = recorder.history();
-    let unclean = history.unclean as u64;
+    let overlaps = overlaps(&history.grants);
+    let late = late(&history.waits, &stops);
     Ok(Row {
         class,
         load,
         injections: blows + history.cancelled + history.drops_with_guards,
         grants: history.grants.len() as u64,
-        overlaps: overlaps(&history.grants),
-        lost_plain: lost_in[0],
-        lost_fenced: lost_in[1],
+        overlaps: overlaps.len() as u64,
+        overlap: overlaps.first().map(|(holder, grant)| format!("{holder} and {grant}")),
+        lost_plain,
+        lost_fenced,
         refused: history.refused,
         repeated_tokens: repeated(&history.grants),
         falling_tokens: disorder(&history.grants, class.loses_data()),
         early_waits: early(&history.waits),
-        late_waits: late(&history.waits, &stops),
+        late_waits: late.len() as u64,
+        lateness_ms: late.into_iter().max().unwrap_or_default() / 1_000_000,
         recovery_ms,
-        leaks: left + unclean,
+        leaks: left + history.unclean as u64,
         troubles: history.troubles.clone(),
     })
+}
+
+/// Ends all faults, and waits until every hot key has been granted again: how long that took.
+async fn recover(arena: &mut Arena) -> Option<u64> {
+    heal(arena);
+    let healed_ns = now_ns();
+    let hopeless = Instant::now() + Duration::from_millis(RECOVERY_MS);
+    loop {
+        let recovery_ns = recovery_ns(&arena.recorder.history().grants, Spot::hot(), healed_ns);
+        if recovery_ns.is_some() || Instant::now() > hopeless {
+            return recovery_ns.map(|ns| ns / 1_000_000);
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// How many updates were lost without the fence, and with it.
+async fn count(arena: &Arena) -> RedisResult<[u64; 2]> {
+    let ledger = Ledger::open(&arena.store.url()).await?;
+    let added = arena.recorder.history().added.clone();
+    let plain = ledger.tallies(Cell::Plain, Spot::all(), &added).await?;
+    let fenced = ledger.tallies(Cell::Fenced, Spot::all(), &added).await?;
+    Ok([lost(plain), lost(fenced)])
 }
 
 /// Strikes until the time of the class is up: how many faults that were, and the grants per second.

@@ -1,6 +1,7 @@
 //! What all workers of one class have told.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::record::{Cell, End, Record};
@@ -15,6 +16,23 @@ pub(super) struct Grant {
     pub(super) answered_ns: u64,
     /// When its lease first and last said that it was valid; none if never.
     pub(super) used: Option<Use>,
+}
+
+impl fmt::Display for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { spot, token, asked_ns, answered_ns, used } = self;
+        let ms = |ns: &u64| format!("{}.{:03}", ns / 1_000_000, ns / 1_000 % 1_000);
+        write!(
+            f,
+            "{spot} with token {token}, asked for at {} ms, granted at {}",
+            ms(asked_ns),
+            ms(answered_ns)
+        )?;
+        match used {
+            Some(Use { first_ns, last_ns }) => write!(f, ", in use from {} to {}", ms(first_ns), ms(last_ns)),
+            None => Ok(()),
+        }
+    }
 }
 
 /// From the first moment of proven use to the last.

@@ -13,6 +13,8 @@ pub(super) struct Row {
     pub(super) injections: u64,
     pub(super) grants: u64,
     pub(super) overlaps: u64,
+    /// One of them, in words.
+    pub(super) overlap: Option<String>,
     pub(super) lost_plain: u64,
     pub(super) lost_fenced: u64,
     /// Writes and entries that the fenced counters refused.
@@ -21,6 +23,8 @@ pub(super) struct Row {
     pub(super) falling_tokens: u64,
     pub(super) early_waits: u64,
     pub(super) late_waits: u64,
+    /// The latest of them.
+    pub(super) lateness_ms: u64,
     /// Until the last hot key was granted again; none if one never was.
     pub(super) recovery_ms: Option<u64>,
     /// Keys that stayed without a holder, and managers that could not shut down in order.
@@ -45,12 +49,18 @@ impl Row {
             some(injections, "injections, so nothing was tested"),
             some(self.grants, "grants, so nothing was tested"),
             some(refused, "refused writes, so no holder came too late"),
-            none(overlaps, "grants while an earlier holder was still at work"),
+            none(overlaps, "grants while an earlier holder was still at work").map(|complaint| {
+                match &self.overlap {
+                    Some(overlap) => format!("{complaint}: {overlap}"),
+                    None => complaint,
+                }
+            }),
             none(self.lost_fenced, "updates lost in spite of the fence"),
             none(self.repeated_tokens, "fencing tokens given twice"),
             none(self.falling_tokens, "fencing tokens below an earlier one"),
             none(self.early_waits, "waits that gave up before their time"),
-            none(self.late_waits, "acquires that ended after their limit"),
+            none(self.late_waits, "acquires that ended after their limit")
+                .map(|complaint| format!("{complaint}, by up to {} ms", self.lateness_ms)),
             (!recovered).then(|| format!("{class}: a hot key was not granted within {RECOVERY_MS} ms")),
             none(self.leaks, "locks or managers left behind"),
         ];
@@ -119,6 +129,7 @@ mod tests {
             injections: 3,
             grants: 300,
             overlaps: 0,
+            overlap: None,
             lost_plain: 7,
             lost_fenced: 0,
             refused: 7,
@@ -126,6 +137,7 @@ mod tests {
             falling_tokens: 0,
             early_waits: 0,
             late_waits: 0,
+            lateness_ms: 0,
             recovery_ms: Some(RECOVERY_MS),
             leaks: 0,
             troubles: Vec::new(),

@@ -24,15 +24,16 @@ pub(in super::super) fn early(waits: &[Wait]) -> u64 {
     waits.iter().filter(is_early).count() as u64
 }
 
-/// How many acquires ended after their limit, not counting the time that their process stood still.
-pub(in super::super) fn late(waits: &[Wait], stops: &[Stop]) -> u64 {
-    let is_late = |wait: &&Wait| {
+/// By how much each acquire that ended after its limit was late, in nanoseconds. The time that its
+/// process stood still is not counted.
+pub(in super::super) fn late(waits: &[Wait], stops: &[Stop]) -> Vec<u64> {
+    let lateness = |wait: &Wait| {
         let stood =
             |stop: &Stop| stop.to_ns.min(wait.ended_ns).saturating_sub(stop.from_ns.max(wait.asked_ns));
         let stood: u64 = stops.iter().filter(|stop| stop.place == wait.place).map(stood).sum();
-        wait.ended_ns.saturating_sub(wait.asked_ns) > wait.limit_ns + stood + SLACK_NS
+        wait.ended_ns.saturating_sub(wait.asked_ns).saturating_sub(wait.limit_ns + stood)
     };
-    waits.iter().filter(is_late).count() as u64
+    waits.iter().map(lateness).filter(|late_ns| *late_ns > SLACK_NS).collect()
 }
 
 #[cfg(test)]
@@ -64,15 +65,15 @@ mod tests {
     #[test]
     fn a_wait_past_its_deadline_is_late_however_it_ends() {
         let waits = [End::Granted, End::Contended, End::Unavailable].map(|end| wait(1_301, end));
-        assert_eq!(late(&waits, &[]), 3);
-        assert_eq!(late(&[wait(1_299, End::Contended)], &[]), 0);
+        assert_eq!(late(&waits, &[]), [1_001 * MS; 3]);
+        assert_eq!(late(&[wait(1_299, End::Contended)], &[]), [0; 0]);
     }
 
     #[test]
     fn a_process_that_stood_still_has_that_time_too_and_no_more() {
         let waits = [wait(2_250, End::Contended)];
-        assert_eq!(late(&waits, &[stop(2, 1_000, 2_000)]), 0);
-        assert_eq!(late(&waits, &[stop(3, 1_000, 2_000)]), 1, "that was another process");
-        assert_eq!(late(&waits, &[stop(2, 0, 1_900)]), 1, "only 900 ms of that were waited");
+        assert_eq!(late(&waits, &[stop(2, 1_000, 2_000)]), [0; 0]);
+        assert_eq!(late(&waits, &[stop(3, 1_000, 2_000)]), [1_950 * MS], "that was another process");
+        assert_eq!(late(&waits, &[stop(2, 0, 1_900)]), [1_050 * MS], "only 900 ms of that were waited");
     }
 }
