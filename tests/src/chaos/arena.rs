@@ -7,7 +7,6 @@ use lockrt::conformance::Service;
 use redis::RedisResult;
 use tokio::time::{Instant, sleep};
 
-use super::checks::Stop;
 use super::class::Class;
 use super::crew::Crew;
 use super::history::{History, Recorder};
@@ -97,11 +96,10 @@ impl Arena {
         }
     }
 
-    /// Shuts every worker down. When each stood still on the way is the answer.
-    pub(super) async fn close(mut self) -> Result<Vec<Stop>, String> {
+    /// Shuts every worker down, and ends everything.
+    pub(super) async fn close(mut self) -> Result<(), String> {
         self.crew.order_all(Command::Close);
-        self.wait("every worker has shut down", |history| history.closed == WORKERS).await?;
-        Ok(self.crew.end())
+        self.wait("every worker has shut down", |history| history.closed == WORKERS).await
     }
 }
 

@@ -11,7 +11,7 @@ pub(super) use overlap::overlaps;
 pub(super) use recovery::recovery_ns;
 pub(super) use tokens::{disorder, repeated};
 pub(super) use updates::{Tally, lost};
-pub(super) use waits::{Stop, early, late};
+pub(super) use waits::{early, late};
 
 /// Short ways to write histories down.
 #[cfg(test)]

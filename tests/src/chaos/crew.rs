@@ -7,9 +7,7 @@ use std::thread::JoinHandle;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::checks::Stop;
 use super::history::{Recorder, Teller};
-use super::record::now_ns;
 use super::worker::{Command, Orders};
 
 /// The workers of one class; killed on drop.
@@ -17,7 +15,6 @@ use super::worker::{Command, Orders};
 pub(super) struct Crew {
     members: Vec<Member>,
     recorder: Arc<Recorder>,
-    stops: Vec<Stop>,
     lives: u64,
 }
 
@@ -27,7 +24,7 @@ struct Member {
     process: Child,
     input: ChildStdin,
     reader: Option<JoinHandle<()>>,
-    stopped_ns: Option<u64>,
+    stopped: bool,
 }
 
 impl Crew {
@@ -35,7 +32,7 @@ impl Crew {
     pub(super) fn start(orders: Vec<Orders>, recorder: Arc<Recorder>) -> Self {
         let member = |(place, orders)| Member::start(orders, Teller { place, life: 0 }, &recorder);
         let members = orders.into_iter().enumerate().map(member).collect();
-        Self { members, recorder, stops: Vec::new(), lives: 0 }
+        Self { members, recorder, lives: 0 }
     }
 
     /// How many there are.
@@ -47,16 +44,14 @@ impl Crew {
     pub(super) fn stop(&mut self, place: usize) {
         let member = &mut self.members[place];
         member.signal(Signal::STOP);
-        member.stopped_ns.get_or_insert_with(now_ns);
+        member.stopped = true;
     }
 
     /// Lets every stopped process go on.
     pub(super) fn resume(&mut self) {
-        for (place, member) in self.members.iter_mut().enumerate() {
-            if let Some(from_ns) = member.stopped_ns.take() {
-                member.signal(Signal::CONT);
-                self.stops.push(Stop { place, from_ns, to_ns: now_ns() });
-            }
+        for member in self.members.iter_mut().filter(|member| member.stopped) {
+            member.stopped = false;
+            member.signal(Signal::CONT);
         }
     }
 
@@ -82,15 +77,6 @@ impl Crew {
             self.order(place, command);
         }
     }
-
-    /// Ends every process and hears the rest of what they told. When they stood still is the answer.
-    pub(super) fn end(mut self) -> Vec<Stop> {
-        self.resume();
-        for member in &mut self.members {
-            member.end();
-        }
-        std::mem::take(&mut self.stops)
-    }
 }
 
 impl Member {
@@ -107,7 +93,7 @@ impl Member {
                 recorder.history().take(teller, &line);
             }
         });
-        Self { orders, process, input, reader: Some(reader), stopped_ns: None }
+        Self { orders, process, input, reader: Some(reader), stopped: false }
     }
 
     fn signal(&self, signal: Signal) {

@@ -76,10 +76,10 @@ async fn judge(class: Class, plan: &Plan, mut dice: Dice) -> Result<Row, String>
     arena.quiesce().await?;
     let left = arena.leaks(EXPIRED).await;
     let [lost_plain, lost_fenced] = count(&arena).await.map_err(|error| error.to_string())?;
-    let stops = arena.close().await?;
+    arena.close().await?;
     let history = recorder.history();
     let overlaps = overlaps(&history.grants);
-    let late = late(&history.waits, &stops);
+    let late = late(&history.waits, &history.stalls);
     Ok(Row {
         class,
         load,

@@ -54,11 +54,20 @@ pub(super) struct Wait {
     pub(super) end: End,
 }
 
+/// A time during which the process in one place of the crew stood still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stall {
+    pub(super) place: usize,
+    pub(super) from_ns: u64,
+    pub(super) to_ns: u64,
+}
+
 /// Everything told so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
     pub(super) grants: Vec<Grant>,
     pub(super) waits: Vec<Wait>,
+    pub(super) stalls: Vec<Stall>,
     /// Increments that the store has acknowledged.
     pub(super) added: HashMap<(Cell, Spot), u64>,
     pub(super) refused: u64,
@@ -111,6 +120,9 @@ impl History {
             }
             Record::Cancelled => self.cancelled += 1,
             Record::Dropped { guards } => self.drops_with_guards += u64::from(guards > 0),
+            Record::Stalled { from_ns, to_ns } => {
+                self.stalls.push(Stall { place: teller.place, from_ns, to_ns });
+            }
             Record::Idle => self.idle += 1,
             Record::Closed { clean } => {
                 self.closed += 1;

@@ -26,6 +26,8 @@ pub(super) enum Record {
     Cancelled,
     /// A runtime was dropped with this many guards alive.
     Dropped { guards: u64 },
+    /// The process stood still: stopped, or without a processor.
+    Stalled { from_ns: u64, to_ns: u64 },
     /// Every task has ended; nobody holds a lock here.
     Idle,
     /// The manager has shut down, with nothing left or with something.

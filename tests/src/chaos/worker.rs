@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::broken::{Break, Broken};
 use super::ledger::Ledger;
-use super::record::{Record, tell};
+use super::record::{Record, now_ns, tell};
 use super::task::{Bench, toil};
 use crate::Dice;
 
@@ -21,6 +21,10 @@ const TASKS: u64 = 8;
 
 /// How long the manager may take to give back what is left.
 const SHUTDOWN: Duration = Duration::from_secs(5);
+
+/// How often it looks whether it stands still, and after what time it does.
+const TICK: Duration = Duration::from_millis(10);
+const STALL_NS: u64 = 60_000_000;
 
 /// What a worker is told when it starts.
 #[derive(Clone, Debug)]
@@ -56,6 +60,7 @@ impl Command {
 
 /// Works as it is told until its input ends.
 pub(super) fn work(orders: &Orders) -> ExitCode {
+    watch();
     let commands = commands();
     match labour(orders, commands) {
         Ok(()) => ExitCode::SUCCESS,
@@ -123,6 +128,21 @@ fn runtime(one_thread: bool) -> std::io::Result<Runtime> {
     } else {
         Builder::new_multi_thread().worker_threads(2).enable_all().build()
     }
+}
+
+/// Tells when this process stood still, from a thread that does nothing else.
+fn watch() {
+    std::thread::spawn(|| {
+        let mut awake_ns = now_ns();
+        loop {
+            std::thread::sleep(TICK);
+            let (from_ns, to_ns) = (awake_ns, now_ns());
+            if to_ns - from_ns > STALL_NS {
+                tell(&Record::Stalled { from_ns, to_ns });
+            }
+            awake_ns = to_ns;
+        }
+    });
 }
 
 /// Reads what the worker is told. Without a director it ends.

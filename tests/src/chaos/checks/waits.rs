@@ -1,18 +1,10 @@
 //! Acquires that end too early or too late.
 
-use super::super::history::Wait;
+use super::super::history::{Stall, Wait};
 use super::super::record::End;
 
 /// What a loaded machine may add to an end.
 const SLACK_NS: u64 = 1_000_000_000;
-
-/// A time during which the process in one place of the crew stood still.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) struct Stop {
-    pub(in super::super) place: usize,
-    pub(in super::super) from_ns: u64,
-    pub(in super::super) to_ns: u64,
-}
 
 /// How many waits said `Contended` before their time was up.
 pub(in super::super) fn early(waits: &[Wait]) -> u64 {
@@ -26,11 +18,11 @@ pub(in super::super) fn early(waits: &[Wait]) -> u64 {
 
 /// By how much each acquire that ended after its limit was late, in nanoseconds. The time that its
 /// process stood still is not counted.
-pub(in super::super) fn late(waits: &[Wait], stops: &[Stop]) -> Vec<u64> {
+pub(in super::super) fn late(waits: &[Wait], stalls: &[Stall]) -> Vec<u64> {
     let lateness = |wait: &Wait| {
         let stood =
-            |stop: &Stop| stop.to_ns.min(wait.ended_ns).saturating_sub(stop.from_ns.max(wait.asked_ns));
-        let stood: u64 = stops.iter().filter(|stop| stop.place == wait.place).map(stood).sum();
+            |stall: &Stall| stall.to_ns.min(wait.ended_ns).saturating_sub(stall.from_ns.max(wait.asked_ns));
+        let stood: u64 = stalls.iter().filter(|stall| stall.place == wait.place).map(stood).sum();
         wait.ended_ns.saturating_sub(wait.asked_ns).saturating_sub(wait.limit_ns + stood)
     };
     waits.iter().map(lateness).filter(|late_ns| *late_ns > SLACK_NS).collect()
@@ -47,8 +39,8 @@ mod tests {
         Wait { place: 2, asked_ns, ended_ns, limit_ns: 300 * MS, waits: true, end }
     }
 
-    fn stop(place: usize, from_ms: u64, to_ms: u64) -> Stop {
-        Stop { place, from_ns: from_ms * MS, to_ns: to_ms * MS }
+    fn stall(place: usize, from_ms: u64, to_ms: u64) -> Stall {
+        Stall { place, from_ns: from_ms * MS, to_ns: to_ms * MS }
     }
 
     #[test]
@@ -72,8 +64,8 @@ mod tests {
     #[test]
     fn a_process_that_stood_still_has_that_time_too_and_no_more() {
         let waits = [wait(2_250, End::Contended)];
-        assert_eq!(late(&waits, &[stop(2, 1_000, 2_000)]), [0; 0]);
-        assert_eq!(late(&waits, &[stop(3, 1_000, 2_000)]), [1_950 * MS], "that was another process");
-        assert_eq!(late(&waits, &[stop(2, 0, 1_900)]), [1_050 * MS], "only 900 ms of that were waited");
+        assert_eq!(late(&waits, &[stall(2, 1_000, 2_000)]), [0; 0]);
+        assert_eq!(late(&waits, &[stall(3, 1_000, 2_000)]), [1_950 * MS], "that was another process");
+        assert_eq!(late(&waits, &[stall(2, 0, 1_900)]), [1_050 * MS], "only 900 ms of that were waited");
     }
 }
