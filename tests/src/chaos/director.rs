@@ -135,9 +135,9 @@ async fn harass(
     let grants = || recorder.history().grants.len();
     let (began, before) = (Instant::now(), grants());
     let (mut injections, mut blows, mut told) = (0, 0, began);
-    // A class whose fault must show itself has three times as long for that.
+    // A class whose fault must show itself has much longer for that.
     let shown = || !class.must_be_refused() || recorder.history().refused > 0;
-    while began.elapsed() < faults || blows < BLOWS || (!shown() && began.elapsed() < faults * 3) {
+    while began.elapsed() < faults || blows < BLOWS || (!shown() && began.elapsed() < faults * 10) {
         injections +=
             strike(class, arena, dice).await.map_err(|error| format!("the nemesis failed: {error}"))?;
         blows += 1;
