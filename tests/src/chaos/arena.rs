@@ -88,7 +88,7 @@ impl Arena {
     pub(super) async fn leaks(&self, within: Duration) -> u64 {
         let deadline = Instant::now() + within;
         loop {
-            let left = self.locks.stored_locks().await.unwrap_or_default();
+            let left = self.locks.stored().await.per_key;
             if left == 0 || Instant::now() > deadline {
                 return left as u64;
             }
