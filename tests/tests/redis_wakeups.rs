@@ -169,9 +169,9 @@ async fn a_user_who_may_not_subscribe_has_no_place_and_looks_by_itself() {
     assert!(!queued);
     for _ in 0..3 {
         let start = Instant::now();
+        held(&deaf, &waiter).await;
         soon("a look", deaf.freed(&waiter)).await;
         assert!(start.elapsed() >= LOOK, "{:?}", start.elapsed());
-        held(&deaf, &waiter).await;
     }
     one.release(&owner).await.unwrap();
     granted(&deaf, &waiter).await;
@@ -204,8 +204,8 @@ async fn holders_that_will_not_call_are_looked_after_often() {
         let () = raw.set("orders", "somebody").await.unwrap();
         let () = redis::cmd("SET").arg(&theirs).query_async(&mut raw).await.unwrap();
         for _ in 0..2 {
-            held(&two, &waiter).await;
             let start = Instant::now();
+            held(&two, &waiter).await;
             soon("a look", two.freed(&waiter)).await;
             assert!(start.elapsed() >= LOOK, "{:?} after {theirs:?}", start.elapsed());
         }
