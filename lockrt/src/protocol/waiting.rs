@@ -172,7 +172,8 @@ impl Waiting {
     fn pause(&mut self, now: Moment) -> Step {
         let poll = spread(self.ttl * 2 / 3, self.seed.wrapping_add(self.answers.into()));
         // One millisecond more, so that the lease has ended when the attempt arrives.
-        let end = self.free_in.map_or(UNKNOWN_END, |left| left.saturating_add(Duration::from_millis(1)));
+        let unknown = spread(UNKNOWN_END, self.seed.wrapping_sub(self.answers.into()));
+        let end = self.free_in.map_or(unknown, |left| left.saturating_add(Duration::from_millis(1)));
         self.until(now + poll.min(end), true, now)
     }
 

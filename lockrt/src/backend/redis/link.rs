@@ -6,8 +6,10 @@ use std::time::Duration;
 use redis::{AsyncConnectionConfig, Client, RedisError};
 use tokio::sync::watch;
 
-use crate::backend::redis::connection::{self, Connection};
+use crate::backend::redis::connection::{self, Connection, Ear};
 use crate::backend::redis::failure;
+use crate::backend::redis::names::Names;
+use crate::backend::redis::places::Places;
 use crate::backoff::{Backoff, spread};
 use crate::clock::{Clock, Moment};
 use crate::error::BackendError;
@@ -21,6 +23,7 @@ type Opened = Result<Arc<Connection>, BackendError>;
 pub(super) struct Link {
     client: Client,
     settings: AsyncConnectionConfig,
+    ear: Ear,
     warn: fn(&str),
     state: Mutex<State>,
 }
@@ -42,18 +45,31 @@ enum Phase {
 }
 
 impl Link {
-    pub(super) fn new(client: Client, warn: fn(&str)) -> Self {
+    pub(super) fn new(client: Client, ear: Ear) -> Self {
         let (phase, last_failure) = (Phase::Idle, Moment::from_nanos(0));
         Self {
             client,
             settings: connection::settings(),
-            warn,
+            ear,
+            warn: |_| {},
             state: Mutex::new(State { phase, failures: Backoff::unanswered(), last_failure }),
         }
     }
 
     pub(super) fn warn_by(&mut self, warn: fn(&str)) {
         self.warn = warn;
+    }
+
+    pub(super) fn name_by(&mut self, names: Names) {
+        self.ear.names = names;
+    }
+
+    pub(super) fn names(&self) -> &Names {
+        &self.ear.names
+    }
+
+    pub(super) fn places(&self) -> &Places {
+        &self.ear.places
     }
 
     /// The connection, made first if there is none.
@@ -117,7 +133,7 @@ impl Link {
 
     /// Connects once. Gives also what the server says of its memory.
     async fn open(&self) -> (Opened, Option<String>) {
-        let opened = Connection::open(&self.client, self.settings.clone()).await;
+        let opened = Connection::open(&self.client, self.settings.clone(), &self.ear).await;
         let mut state = self.state();
         match opened {
             Ok((connection, memory)) => {
@@ -194,7 +210,8 @@ mod tests {
         let first = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let second = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let leads_to = Arc::new(AtomicU16::new(first.local_addr().unwrap().port()));
-        let mut link = Link::new(Client::open("redis://locks.example:6379").unwrap(), |_| {});
+        let ear = Ear { names: Names::new("lockrt:", 1), places: Arc::default() };
+        let mut link = Link::new(Client::open("redis://locks.example:6379").unwrap(), ear);
         link.settings = connection::settings().set_dns_resolver(Name(Arc::clone(&leads_to)));
         let link = Arc::new(link);
         for server in [first, second] {
