@@ -100,18 +100,19 @@ async fn length(client: &mut BufReader<TcpStream>, kind: char) -> Option<usize> 
     line.strip_prefix(kind)?.trim_end().parse().ok()
 }
 
-/// Scripts are told apart by how many keys and arguments they get.
+/// Scripts are told apart by their second key: an acquire has the fence's there, a release the queue's.
 fn answer(name: &str, words: &[String], refusal: Option<&str>) -> String {
     let keys = words.get(2).and_then(|keys| keys.parse().ok()).unwrap_or(0);
-    let arguments = words.len().saturating_sub(3 + keys);
+    let second = words.get(4).filter(|_| keys >= 2).map_or("", String::as_str);
     match (name, refusal) {
         ("HELLO", _) => "%1\r\n+proto\r\n:3\r\n".to_owned(),
         ("EVALSHA", Some(refusal)) => refusal.to_owned(),
-        ("EVALSHA", None) if (keys, arguments) == (2, 2) => "$16\r\n1700000000000000\r\n".to_owned(),
-        ("EVALSHA", None) if (keys, arguments) == (1, 1) => ":1\r\n".to_owned(),
+        ("EVALSHA", None) if second.ends_with(":fencing") => "$16\r\n1700000000000000\r\n".to_owned(),
+        ("EVALSHA", None) if second.ends_with(":queue") => ":1\r\n".to_owned(),
         ("EVALSHA", None) => format!("*{keys}\r\n{}", ":1\r\n".repeat(keys)),
         ("SCRIPT", _) => "$4\r\nsha1\r\n".to_owned(),
         ("INFO", _) => "$0\r\n\r\n".to_owned(),
+        ("SUBSCRIBE", _) => format!(">3\r\n$9\r\nsubscribe\r\n${}\r\n{}\r\n:1\r\n", words[1].len(), words[1]),
         _ => "+OK\r\n".to_owned(),
     }
 }

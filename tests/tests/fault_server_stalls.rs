@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 const SLACK: Duration = Duration::from_secs(1);
 const STALL: Duration = Duration::from_secs(2);
-const SHORT: LockPolicy = LockPolicy::new(Duration::from_secs(1));
+const SHORT: LockPolicy = LockPolicy::new(Duration::from_millis(1_500));
 const LONG: LockPolicy = LockPolicy::new(Duration::from_secs(6));
 const RENEWED: Duration = Duration::from_secs(600);
 
@@ -94,6 +94,8 @@ async fn a_lease_longer_than_the_stall_is_renewed_after_it() {
 async fn a_lease_shorter_than(cause: Cause) {
     let server = Cause::server();
     let (manager, other) = (server.manager(), server.manager());
+    // Connects.
+    manager.acquire(&OTHER, &LONG).await.unwrap().release().await;
     let started = Instant::now();
     let holder = manager.acquire(&KEY, &SHORT.renew(RENEWED)).await.unwrap();
     let begun = Instant::now();
