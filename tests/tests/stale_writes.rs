@@ -10,7 +10,7 @@ fn row(store: &str) -> [u64; 5] {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stale_writes"));
     command.args(["--store", store, "--stops", "between", "--rounds", "15", "--workers", "3"]);
     let output = String::from_utf8(command.output().unwrap().stdout).unwrap();
-    let row = output.lines().find(|line| line.starts_with(&format!("| {store}"))).expect("a row");
+    let row = output.lines().find(|line| line.starts_with(&format!("| {store}"))).unwrap();
     let cells: Vec<u64> = row.split('|').filter_map(|cell| cell.trim().parse().ok()).collect();
     cells.try_into().unwrap_or_else(|cells| panic!("{cells:?} in {output}"))
 }

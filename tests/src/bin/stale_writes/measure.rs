@@ -62,7 +62,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Runs one worker to its end, stops it meanwhile, and counts what it says. Its end is seen by who stops it.
+    /// Runs one worker to its end, stops it meanwhile, and counts what it says.
     fn follow(&self, plan: Plan, server: &RedisServer, number: u64) {
         let every = if plan.stops == Stops::Between { STOP_EVERY } else { 0 };
         let mut command = Command::new(std::env::current_exe().unwrap());
@@ -88,5 +88,7 @@ impl Counts {
                 };
             }
         });
+        // An error says that its end has been seen already, by who stopped it.
+        let _ = process.wait();
     }
 }
