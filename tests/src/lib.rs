@@ -16,6 +16,7 @@ mod redis_server;
 mod setup;
 mod stepped_clock;
 mod until;
+mod yielding;
 
 pub use calls::{granted, key, refused};
 pub use dice::Dice;
@@ -28,3 +29,4 @@ pub use redis_server::RedisServer;
 pub use setup::{Paused, Setup, Threaded, Threads, settled};
 pub use stepped_clock::{SteppedClock, wall_seconds};
 pub use until::{soon, until};
+pub use yielding::Yielding;
