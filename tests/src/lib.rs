@@ -4,6 +4,7 @@
 #![allow(clippy::missing_panics_doc, clippy::expect_used, clippy::unwrap_used)]
 
 mod calls;
+pub mod chaos;
 mod dice;
 #[cfg(doctest)]
 mod docs;
@@ -16,6 +17,7 @@ mod redis_server;
 mod setup;
 mod stepped_clock;
 mod until;
+mod yielding;
 
 pub use calls::{granted, key, refused};
 pub use dice::Dice;
@@ -28,3 +30,4 @@ pub use redis_server::RedisServer;
 pub use setup::{Paused, Setup, Threaded, Threads, settled};
 pub use stepped_clock::{SteppedClock, wall_seconds};
 pub use until::{soon, until};
+pub use yielding::Yielding;

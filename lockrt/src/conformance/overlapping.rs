@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use super::asking::{LONG, attempted, extended, granted, key, released, renewed, short};
-use super::crowding::finished;
+use super::crowding::{PATIENCE, finished};
 use super::{Fault, Power};
 use crate::backend::contract::Backend;
 use crate::claim::{Attempt, Claim, Renewed};
@@ -29,7 +29,7 @@ pub async fn a_call_that_arrives_as_its_lease_ends_spares_the_next_holder(servic
         tasks.spawn(released_as_it_ends(Arc::clone(&one), Arc::clone(&two), early));
         tasks.spawn(renewed_as_it_ends(Arc::clone(&one), Arc::clone(&two), early));
     }
-    finished(tasks).await;
+    finished(tasks, PATIENCE).await;
     service.heal().await;
 }
 
