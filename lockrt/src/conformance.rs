@@ -22,6 +22,7 @@ mod crowding;
 mod expiring;
 mod fencing;
 mod granting;
+pub mod lock;
 mod naming;
 mod owning;
 mod waking;

@@ -99,6 +99,7 @@ mod lease;
 mod locked;
 mod manager;
 mod masking;
+mod mutant;
 mod observe;
 mod policy;
 #[doc(hidden)]

@@ -18,6 +18,7 @@ use crate::keeper::Keeper;
 use crate::key::LockKey;
 use crate::lease::Lease;
 use crate::masking::masked;
+use crate::mutant::{self, Flaw};
 use crate::observe;
 use crate::policy::{Contention, LockPolicy};
 use crate::protocol::kept::Remains;
@@ -29,7 +30,7 @@ const URL_VARIABLE: &str = "LOCK_URL";
 /// How long `from_url` waits for the lock service.
 const CONNECT: Duration = Duration::from_secs(2);
 /// Keys of this library, unless the caller chooses another prefix.
-const PREFIX: &str = "lock:";
+pub(crate) const PREFIX: &str = "lock:";
 
 /// Takes and gives back locks of one lock service.
 ///
@@ -230,6 +231,11 @@ impl ManagerBuilder {
     ///
     /// [`SetupError::InvalidPrefix`], or [`SetupError::System`] if there is no thread to be had.
     pub fn build(self, backend: impl Backend) -> Result<LockManager, SetupError> {
+        if let (true, Ok(user)) =
+            (mutant::has(Flaw::KeeperOnUsersRuntime), tokio::runtime::Handle::try_current())
+        {
+            return self.finish(|| Ok(Keeper::on_runtime(Arc::new(backend), Clock::system(), &user)));
+        }
         self.finish(|| Keeper::on_thread(Arc::new(backend), Clock::system()))
     }
 

@@ -11,14 +11,16 @@ mod faulty;
 mod polled;
 mod proxy;
 mod redis_server;
+mod row;
 mod setup;
 mod until;
 
 pub use calls::{granted, key, refused};
 pub use dice::Dice;
-pub use faulty::{Call, Fate, Faulty};
+pub use lockrt::conformance::lock::{Call, Fate, Faulty};
 pub use polled::{caught, polled};
 pub use proxy::{Fault, Proxy};
 pub use redis_server::RedisServer;
+pub use row::{Opened, Row};
 pub use setup::{Paused, Setup, Threaded, Threads, settled};
 pub use until::{soon, until};

@@ -1,3 +1,6 @@
-//! The conformance suite on one Redis server, a fresh one for each case.
+//! The conformance suites on one Redis server, a fresh one for each case.
 
-lockrt::conformance_tests!(lockrt_tests::RedisServer::start());
+use lockrt_tests::RedisServer;
+
+lockrt::conformance_tests!(RedisServer::start());
+lockrt::lock_conformance_tests!(RedisServer::start());

@@ -1,0 +1,120 @@
+//! Where a case runs: a lock service, and managers on it.
+
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use crate::backend::contract::Backend;
+use crate::claim::{Attempt, Capabilities};
+use crate::conformance::Service;
+use crate::conformance::asking::{attempted, freed};
+use crate::conformance::lock::faulty::{Call, Fate, Faulty};
+use crate::key::LockKey;
+use crate::manager::{LockManager, ManagerBuilder, PREFIX};
+use crate::policy::margin;
+use crate::testing::claim;
+
+/// A [`Service`] with lock managers on it, for the cases of
+/// [`lock_conformance_tests!`](crate::lock_conformance_tests).
+#[derive(Debug)]
+pub struct Locks<S: Service> {
+    service: S,
+    /// Asks whether somebody holds a key.
+    watcher: S::Client,
+    paused: bool,
+}
+
+impl<S: Service> Locks<S> {
+    /// Locks in real time: each manager has a keeper on a thread of its own, as in production.
+    ///
+    /// # Cancellation
+    ///
+    /// Leaves nothing behind.
+    pub async fn new(service: S) -> Self {
+        Self { watcher: service.client().await, service, paused: false }
+    }
+
+    /// Locks on tokio's clock, which the test has paused; the keepers are tasks of its runtime. For
+    /// a service inside the test whose leases end by that clock, such as
+    /// `Memory::on(Clock::tokio())`.
+    ///
+    /// # Cancellation
+    ///
+    /// Leaves nothing behind.
+    pub async fn paused(service: S) -> Self {
+        Self { paused: true, ..Self::new(service).await }
+    }
+
+    pub(super) async fn client(&self) -> S::Client {
+        self.service.client().await
+    }
+
+    /// A client whose calls meet the fates that `plan` says.
+    pub(super) async fn faulty(
+        &self,
+        plan: impl FnMut(Call, usize) -> Fate + Send + 'static,
+    ) -> Faulty<S::Client> {
+        Faulty::on(self.client().await, plan)
+    }
+
+    /// Another manager with a client of its own, as another process would have.
+    pub(super) async fn manager(&self) -> LockManager {
+        self.manager_on(self.client().await)
+    }
+
+    pub(super) fn manager_on(&self, client: impl Backend) -> LockManager {
+        self.built(LockManager::builder(), client)
+    }
+
+    pub(super) fn built(&self, builder: ManagerBuilder, client: impl Backend) -> LockManager {
+        let built =
+            if self.paused { builder.build_on(client, &Handle::current()) } else { builder.build(client) };
+        match built {
+            Ok(manager) => manager,
+            Err(error) => panic!("no manager for the test: {error}"),
+        }
+    }
+
+    pub(super) fn capabilities(&self) -> &Capabilities {
+        self.watcher.capabilities()
+    }
+
+    /// Whether somebody holds `key`, or stands in a queue for it: then a stranger is refused.
+    pub(super) async fn holds(&self, key: &LockKey) -> bool {
+        let stranger = claim(&key.stored(PREFIX), self.short());
+        match attempted(&self.watcher, &stranger).await {
+            Attempt::Held { .. } => true,
+            Attempt::Granted { .. } => {
+                freed(&self.watcher, &stranger).await;
+                false
+            }
+        }
+    }
+
+    /// A TTL whose end a case waits for.
+    pub(super) fn short(&self) -> Duration {
+        let long_enough = Duration::from_millis(if self.paused { 600 } else { 800 });
+        let capabilities = self.capabilities();
+        long_enough.max(capabilities.shortest_ttl()).max(capabilities.offset_margin() * 5)
+    }
+
+    /// How long a lease of this TTL lasts at least, counted from its request; to the millisecond.
+    pub(super) fn lasting(&self, ttl: Duration) -> Duration {
+        ttl.saturating_sub(margin(ttl, self.capabilities().offset_margin()) + Duration::from_millis(1))
+    }
+
+    /// How late a call may return that is bound to a moment. In real time that is for a machine
+    /// which does other work too.
+    pub(super) fn slack(&self) -> Duration {
+        Duration::from_millis(if self.paused { 50 } else { 1_000 })
+    }
+
+    /// A client that panics, where no clock counts how long it takes to print that.
+    pub(super) fn panics(&self) -> Option<Fate> {
+        self.paused.then_some(Fate::Panics)
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.paused
+    }
+}
