@@ -58,6 +58,7 @@ pub use renewing::*;
 pub use settling::*;
 pub use telling::*;
 pub use waiting::*;
+pub use watching::in_time;
 
 /// Writes one `#[tokio::test]` per case of the [suite](crate::conformance::lock) for locks on the
 /// [`Service`](crate::conformance::Service) that the expression gives; it may `.await`.
@@ -184,14 +185,14 @@ macro_rules! lock_conformance_tests {
         #[::tokio::test(start_paused = true)]
         async fn $case() {
             let locks = $crate::conformance::lock::Locks::paused($service).await;
-            $crate::conformance::lock::$case(&locks).await;
+            $crate::conformance::lock::in_time($crate::conformance::lock::$case(&locks)).await;
         }
     )+};
     (@write $service:expr; $($case:ident)+) => {$(
         #[::tokio::test]
         async fn $case() {
             let locks = $crate::conformance::lock::Locks::new($service).await;
-            $crate::conformance::lock::$case(&locks).await;
+            $crate::conformance::lock::in_time($crate::conformance::lock::$case(&locks)).await;
         }
     )+};
 }

@@ -1,16 +1,26 @@
 //! Waiting for a condition, with a deadline in place of a bare sleep.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::conformance::asking::SOON;
 use crate::manager::LockManager;
+
+/// Runs a case for two minutes at most: what is wrong may be that something never ends.
+///
+/// # Cancellation
+///
+/// Leaves locks behind.
+pub async fn in_time(case: impl Future<Output = ()>) {
+    const MOST: Duration = Duration::from_secs(120);
+    assert!(timeout(MOST, case).await.is_ok(), "the case has not ended after {MOST:?}");
+}
 
 /// Asks again and again until `condition` is true.
 pub(super) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
