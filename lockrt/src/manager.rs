@@ -197,8 +197,8 @@ impl LockManager {
     }
 
     /// Ends the leases of `key`, or all, as if the lock service had said that they are gone.
-    pub(crate) async fn lose(&self, key: Option<&LockKey>) {
-        self.0.keeper.lose(key.cloned()).await;
+    pub(crate) fn lose(&self, key: Option<&LockKey>) {
+        self.0.keeper.lose(key);
     }
 }
 

@@ -7,20 +7,24 @@ mod calls;
 mod dice;
 #[cfg(doctest)]
 mod docs;
+mod fake_redis;
 mod faulty;
 mod polled;
 mod proxy;
+mod redis_power;
 mod redis_server;
-mod row;
 mod setup;
+mod stepped_clock;
 mod until;
 
 pub use calls::{granted, key, refused};
 pub use dice::Dice;
-pub use lockrt::conformance::lock::{Call, Fate, Faulty};
+pub use fake_redis::FakeRedis;
+pub use lockrt::conformance::lock::{Call, Fate, Faulty, Yielding};
 pub use polled::{caught, polled};
-pub use proxy::{Fault, Proxy};
+pub use proxy::{End, Fault, Proxy, Step, Toxic, Way};
+pub use redis_power::RedisPower;
 pub use redis_server::RedisServer;
-pub use row::{Opened, Row};
 pub use setup::{Paused, Setup, Threaded, Threads, settled};
+pub use stepped_clock::{SteppedClock, wall_seconds};
 pub use until::{soon, until};

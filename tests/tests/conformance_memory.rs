@@ -2,5 +2,5 @@
 
 use lockrt::{Clock, Memory};
 
-lockrt::conformance_tests!(Memory::new());
+lockrt::conformance_tests!(Memory::new(), power = none);
 lockrt::lock_conformance_tests!(Memory::new(), paused = Memory::on(Clock::tokio()));

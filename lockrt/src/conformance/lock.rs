@@ -42,6 +42,7 @@ mod settling;
 mod telling;
 mod waiting;
 mod watching;
+mod yielding;
 
 pub use cancelling::*;
 pub use closing::*;
@@ -59,6 +60,7 @@ pub use settling::*;
 pub use telling::*;
 pub use waiting::*;
 pub use watching::in_time;
+pub use yielding::Yielding;
 
 /// Writes one `#[tokio::test]` per case of the [suite](crate::conformance::lock) for locks on the
 /// [`Service`](crate::conformance::Service) that the expression gives; it may `.await`.

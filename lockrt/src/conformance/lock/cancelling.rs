@@ -93,7 +93,7 @@ async fn dropped_at_any_poll(
     let mut most = 0;
     for linger in [Duration::ZERO, Duration::from_millis(20)] {
         for polls in 0.. {
-            let manager = locks.manager().await;
+            let manager = locks.yielding().await;
             let lingers = async {
                 if !linger.is_zero() {
                     sleep(linger).await;
@@ -113,7 +113,9 @@ async fn dropped_at_any_poll(
 
 /// Drops an acquire whose grant has come and was never seen.
 async fn dropped_before_its_body(locks: &Locks<impl Service>, policy: &LockPolicy) {
-    let (manager, key) = (locks.manager().await, key("unseen"));
+    let (manager, key) = (locks.yielding().await, key("unseen"));
+    // From now on there is a connection, so that an attempt is sent at its first poll.
+    assert_eq!(manager.acquire(&key, &POLICY).await.unwrap().release().await, Released::Freed);
     let granted = until("the lock is granted", async || locks.holds(&key).await);
     assert!(polled(1, manager.acquire(&key, policy), granted).await.is_none());
     until("the lock is free", async || !locks.holds(&key).await).await;

@@ -7,8 +7,9 @@ use tokio::runtime::Handle;
 use crate::backend::contract::Backend;
 use crate::claim::{Attempt, Capabilities};
 use crate::conformance::Service;
-use crate::conformance::asking::{attempted, freed};
+use crate::conformance::asking::{attempted, freed, short};
 use crate::conformance::lock::faulty::{Call, Fate, Faulty};
+use crate::conformance::lock::yielding::Yielding;
 use crate::key::LockKey;
 use crate::manager::{LockManager, ManagerBuilder, PREFIX};
 use crate::policy::margin;
@@ -59,7 +60,12 @@ impl<S: Service> Locks<S> {
 
     /// Another manager with a client of its own, as another process would have.
     pub(super) async fn manager(&self) -> LockManager {
-        self.manager_on(self.client().await)
+        if self.paused { self.yielding().await } else { self.manager_on(self.client().await) }
+    }
+
+    /// One whose calls take more than one poll, whatever the service is.
+    pub(super) async fn yielding(&self) -> LockManager {
+        self.manager_on(Yielding(self.client().await))
     }
 
     pub(super) fn manager_on(&self, client: impl Backend) -> LockManager {
@@ -93,9 +99,7 @@ impl<S: Service> Locks<S> {
 
     /// A TTL whose end a case waits for.
     pub(super) fn short(&self) -> Duration {
-        let long_enough = Duration::from_millis(if self.paused { 600 } else { 800 });
-        let capabilities = self.capabilities();
-        long_enough.max(capabilities.shortest_ttl()).max(capabilities.offset_margin() * 5)
+        short(&self.watcher)
     }
 
     /// How long a lease of this TTL lasts at least, counted from its request; to the millisecond.

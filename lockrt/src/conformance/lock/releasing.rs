@@ -202,7 +202,7 @@ async fn dropped_at_any_await(
     let mut most = 0;
     for linger in [Duration::ZERO, Duration::from_millis(20)] {
         for polls in 0.. {
-            let manager = locks.manager().await;
+            let manager = locks.yielding().await;
             let (mut running, asked) = (false, Instant::now());
             let call = manager.run(key, policy, async |_| {
                 running = true;

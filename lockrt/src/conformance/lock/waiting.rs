@@ -130,7 +130,7 @@ pub async fn a_cancelled_wait_never_acquires_later(locks: &Locks<impl Service>) 
     let key = key("cancelled");
     for polls in 1..4 {
         let holder = locks.manager().await.acquire(&key, &POLICY).await.unwrap();
-        let (manager, policy) = (locks.manager().await, POLICY.wait_forever());
+        let (manager, policy) = (locks.yielding().await, POLICY.wait_forever());
         // A pause with nothing to wake it is where the wait ends up.
         let wait = timeout(WAIT, polled(polls, manager.acquire(&key, &policy), async {}));
         assert!(!matches!(wait.await, Ok(Some(_))));
