@@ -1,7 +1,8 @@
 //! A rolling deploy: processes of another version of this library on the same locks.
 //!
-//! `fixtures/scripts/<version>` holds the scripts as that version sent them. They stay as they are: when a
-//! release changes a script, its texts are added beside them.
+//! `fixtures/scripts/<version>` holds the scripts as that version sent them, and they stay as they are. Version
+//! 0.0 was never released: it kept its fencing tokens in strings. A release that has changed a script adds its
+//! texts.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -21,20 +22,23 @@ struct Scripts {
     acquire: &'static str,
     renew: &'static str,
     release: &'static str,
+    /// What the names of its keys with fencing tokens end in.
+    fences: &'static str,
 }
 
 macro_rules! scripts {
-    ($($version:literal)+) => {
+    ($($version:literal: $fences:literal),+) => {
         [$(Scripts {
             version: $version,
             acquire: include_str!(concat!("../fixtures/scripts/", $version, "/acquire.lua")),
             renew: include_str!(concat!("../fixtures/scripts/", $version, "/renew.lua")),
             release: include_str!(concat!("../fixtures/scripts/", $version, "/release.lua")),
+            fences: $fences,
         }),+]
     };
 }
 
-static VERSIONS: [Scripts; 1] = scripts!["0.1"];
+static VERSIONS: [Scripts; 1] = scripts!["0.0": ":fence"];
 
 /// A client of another version.
 struct Old<'a> {
@@ -48,8 +52,9 @@ impl<'a> Old<'a> {
     async fn start(scripts: &'a Scripts, server: &RedisServer) -> Self {
         let mut connection = server.raw().await;
         let fences: Vec<String> =
-            redis::cmd("KEYS").arg("*:fence").query_async(&mut connection).await.unwrap();
-        Self { scripts, connection, fence: fences[0].clone() }
+            redis::cmd("KEYS").arg("*:fencing").query_async(&mut connection).await.unwrap();
+        let fence = format!("{}{}", fences[0].strip_suffix(":fencing").unwrap(), scripts.fences);
+        Self { scripts, connection, fence }
     }
 
     async fn eval(&mut self, script: &str, keys: &[&str], arguments: &[&str]) -> Value {

@@ -83,6 +83,12 @@ struct State {
     arrived_late: usize,
 }
 
+impl State {
+    fn new(plan: Plan) -> Self {
+        Self { plan, calls: Vec::new(), owners: HashSet::new(), arrived_late: 0 }
+    }
+}
+
 impl Faulty {
     /// Memory on tokio's clock whose every call meets the fate that `plan` says; the number counts
     /// calls of its kind from one.
@@ -104,15 +110,18 @@ impl Faulty {
 impl<B: Backend> Faulty<B> {
     /// The same on any client.
     pub fn on(client: B, plan: impl FnMut(Call, usize) -> Fate + Send + 'static) -> Self {
-        let (calls, owners) = (Vec::new(), HashSet::new());
-        let state = State { plan: Box::new(plan), calls, owners, arrived_late: 0 };
-        Self(Arc::new(Inner { client, state: Mutex::new(state) }))
+        Self(Arc::new(Inner { client, state: Mutex::new(State::new(Box::new(plan))) }))
     }
 
     /// The client without faults.
     #[must_use]
     pub fn client(&self) -> &B {
         &self.0.client
+    }
+
+    /// Another plan from now on, as if there had been no call before.
+    pub(super) fn start_over(&self, plan: impl FnMut(Call, usize) -> Fate + Send + 'static) {
+        *self.state() = State::new(Box::new(plan));
     }
 
     /// Another plan from now on.

@@ -49,8 +49,7 @@ pub async fn a_key_that_would_not_live_long_enough_is_renewed_once(locks: &Locks
     let ttl = locks.short();
     // Longer than its owner's lease lasts, which ends earlier than the service's.
     let least = ttl.saturating_sub(Duration::from_millis(1));
-    let service = locks.faulty(|_, _| Fate::Answered).await;
-    let (manager, key) = (locks.manager_on(service.clone()), key("renewed"));
+    let ((service, manager), key) = (locks.faulty(|_, _| Fate::Answered).await, key("renewed"));
     let asked = Instant::now();
     manager.run(&key, &LockPolicy::new(ttl).min_hold(least), async |_| sleep(ttl / 2).await).await.unwrap();
     loop {

@@ -5,14 +5,14 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::backend::contract::Backend;
-use crate::claim::{Attempt, Capabilities};
+use crate::claim::{Attempt, Capabilities, Released};
 use crate::conformance::Service;
-use crate::conformance::asking::{attempted, freed, short};
+use crate::conformance::asking::{LONG, attempted, freed, key, short};
 use crate::conformance::lock::faulty::{Call, Fate, Faulty};
 use crate::conformance::lock::yielding::Yielding;
 use crate::key::LockKey;
 use crate::manager::{LockManager, ManagerBuilder, PREFIX};
-use crate::policy::margin;
+use crate::policy::{LockPolicy, margin};
 use crate::testing::claim;
 
 /// A [`Service`] with lock managers on it, for the cases of
@@ -50,25 +50,32 @@ impl<S: Service> Locks<S> {
         self.service.client().await
     }
 
-    /// A client whose calls meet the fates that `plan` says.
+    /// A client whose calls meet the fates that `plan` says, and a manager on it.
     pub(super) async fn faulty(
         &self,
         plan: impl FnMut(Call, usize) -> Fate + Send + 'static,
-    ) -> Faulty<S::Client> {
-        Faulty::on(self.client().await, plan)
+    ) -> (Faulty<S::Client>, LockManager) {
+        let client = Faulty::on(self.client().await, |_, _| Fate::Answered);
+        let manager = connected(self.manager_on(client.clone())).await;
+        client.start_over(plan);
+        (client, manager)
     }
 
     /// Another manager with a client of its own, as another process would have.
     pub(super) async fn manager(&self) -> LockManager {
-        if self.paused { self.yielding().await } else { self.manager_on(self.client().await) }
+        if self.paused {
+            self.yielding().await
+        } else {
+            connected(self.manager_on(self.client().await)).await
+        }
     }
 
     /// One whose calls take more than one poll, whatever the service is.
     pub(super) async fn yielding(&self) -> LockManager {
-        self.manager_on(Yielding(self.client().await))
+        connected(self.manager_on(Yielding(self.client().await))).await
     }
 
-    pub(super) fn manager_on(&self, client: impl Backend) -> LockManager {
+    fn manager_on(&self, client: impl Backend) -> LockManager {
         self.built(LockManager::builder(), client)
     }
 
@@ -121,4 +128,11 @@ impl<S: Service> Locks<S> {
     pub(super) fn is_paused(&self) -> bool {
         self.paused
     }
+}
+
+/// A manager that has made its first call: a client may have to connect for that, which takes time of its own.
+pub(super) async fn connected(manager: LockManager) -> LockManager {
+    let guard = manager.acquire(&key("first"), &LockPolicy::new(LONG)).await.expect("the service answers");
+    assert_eq!(guard.release().await, Released::Freed);
+    manager
 }

@@ -63,9 +63,7 @@ pub async fn a_deadline_is_counted_from_before_the_request_left(locks: &Locks<im
         Call::Acquire => Fate::AnsweredAfter(late),
         _ => Fate::Answered,
     };
-    let manager = locks.manager_on(locks.faulty(plan).await);
-    // The first call of a client may have to connect.
-    drop(manager.acquire(&key("first"), &LockPolicy::new(LONG)).await.unwrap());
+    let (_, manager) = locks.faulty(plan).await;
     let asked = Instant::now();
     let guard = manager.acquire(&key("late"), &LockPolicy::new(ttl)).await.unwrap();
     // Read before what is left, so that a machine which stalls in between changes nothing.
@@ -85,8 +83,7 @@ pub async fn a_deadline_is_counted_from_before_the_renewal_left(locks: &Locks<im
         Call::Renew => Fate::Silent,
         _ => Fate::Answered,
     };
-    let service = locks.faulty(plan).await;
-    let manager = locks.manager_on(service.clone());
+    let (service, manager) = locks.faulty(plan).await;
     let guard = manager.acquire(&key("late"), &LockPolicy::new(ttl).renew(LONG)).await.unwrap();
     let deadline = || Instant::now() + guard.lease().remaining();
     let first = deadline();
@@ -109,8 +106,8 @@ pub async fn a_lease_whose_renewals_fail_is_lost_at_its_deadline_and_not_earlier
 
 async fn fails_to_renew(locks: &Locks<impl Service>, fate: Fate) {
     let ttl = locks.short() * 2;
-    let service = locks.faulty(move |call, _| if call == Call::Renew { fate } else { Fate::Answered }).await;
-    let manager = locks.manager_on(service.clone());
+    let plan = move |call, _| if call == Call::Renew { fate } else { Fate::Answered };
+    let (service, manager) = locks.faulty(plan).await;
     let asked = Instant::now();
     let guard = manager.acquire(&key("fails"), &LockPolicy::new(ttl).renew(LONG)).await.unwrap();
     assert_eq!(reason(&guard.lease().lost().await), LossReason::Expired, "{fate:?}");
@@ -124,7 +121,7 @@ pub async fn a_lease_that_the_service_denies_is_lost_at_once(locks: &Locks<impl 
     // So long that its deadline is far.
     let ttl = locks.short() * 6;
     let plan = |call, _| if call == Call::Renew { Fate::Denied } else { Fate::Answered };
-    let manager = locks.manager_on(locks.faulty(plan).await);
+    let (_, manager) = locks.faulty(plan).await;
     let (key, policy) = (key("denied"), LockPolicy::new(ttl).renew(LONG));
     let asked = Instant::now();
     let ended = manager.run(&key, &policy, async |_| pending::<()>().await).await;
@@ -135,15 +132,18 @@ pub async fn a_lease_that_the_service_denies_is_lost_at_once(locks: &Locks<impl 
 /// An `Extended` that comes too late is ignored: what is lost stays lost.
 pub async fn an_extension_that_comes_after_the_deadline_revives_nothing(locks: &Locks<impl Service>) {
     let (ttl, key) = (locks.short(), key("revived"));
-    let asked = Instant::now();
-    // The renewals of the last tenth of the lease are answered after it, all others not at all.
+    // The renewals of the last tenth of the lease are answered after it, those before not at all.
+    let mut acquired = Instant::now();
     let plan = move |call, _| match call {
-        Call::Renew if asked.elapsed() >= ttl * 9 / 10 => Fate::AnsweredAfter(ttl / 8),
+        Call::Acquire => {
+            acquired = Instant::now();
+            Fate::Answered
+        }
+        Call::Renew if acquired.elapsed() >= ttl * 9 / 10 => Fate::AnsweredAfter(ttl / 8),
         Call::Renew => Fate::Unknown,
-        _ => Fate::Answered,
+        Call::Release => Fate::Answered,
     };
-    let service = locks.faulty(plan).await;
-    let manager = locks.manager_on(service.clone());
+    let (_, manager) = locks.faulty(plan).await;
     let guard = manager.acquire(&key, &LockPolicy::new(ttl).renew(LONG)).await.unwrap();
     let lease = guard.lease().clone();
     lease.lost().await;
@@ -159,7 +159,7 @@ pub async fn an_extension_that_comes_after_the_deadline_revives_nothing(locks: &
 /// Ten of them, each in a task of its own.
 pub async fn every_watcher_hears_of_a_loss(locks: &Locks<impl Service>) {
     let plan = |call, _| if call == Call::Renew { Fate::Denied } else { Fate::Answered };
-    let manager = locks.manager_on(locks.faulty(plan).await);
+    let (_, manager) = locks.faulty(plan).await;
     let policy = LockPolicy::new(locks.short()).renew(LONG);
     let guard = manager.acquire(&key("watched"), &policy).await.unwrap();
     let mut watchers = JoinSet::new();

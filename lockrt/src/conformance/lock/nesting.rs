@@ -50,8 +50,7 @@ pub async fn a_nested_acquire_of_the_same_key_is_refused_at_once(locks: &Locks<i
 
 /// Known without the service.
 pub async fn a_nested_acquire_asks_the_service_nothing(locks: &Locks<impl Service>) {
-    let service = locks.faulty(|_, _| Fate::Answered).await;
-    let (manager, key) = (locks.manager_on(service.clone()), key("nested"));
+    let ((service, manager), key) = (locks.faulty(|_, _| Fate::Answered).await, key("nested"));
     let nested = manager.run(&key, &POLICY, async |_| manager.acquire(&key, &FOREVER).await.map(drop));
     assert_reentrant(&key, &soon("the body", nested).await.unwrap().unwrap_err());
     assert_eq!(service.calls(Call::Acquire), 1);

@@ -79,8 +79,7 @@ pub async fn no_waiter_starves(locks: &Locks<impl Service>) {
 pub async fn waiters_of_one_process_cost_the_service_what_one_does(locks: &Locks<impl Service>) {
     let (key, wait) = (key("crowd"), locks.slack() * 2);
     let holder = locks.manager().await.acquire(&key, &POLICY).await.unwrap();
-    let service = locks.faulty(|_, _| Fate::Answered).await;
-    let manager = locks.manager_on(service.clone());
+    let (service, manager) = locks.faulty(|_, _| Fate::Answered).await;
     let mut waits = JoinSet::new();
     for _ in 0..50 {
         let (manager, key) = (manager.clone(), key.clone());

@@ -74,9 +74,8 @@ pub async fn a_service_that_answers_nobody_is_unavailable_and_never_contended(lo
 
 async fn unavailable(locks: &Locks<impl Service>, fate: Fate, policy: LockPolicy) {
     let key = key("unavailable");
-    let service = locks.faulty(move |call, _| if call == Call::Acquire { fate } else { Fate::Answered });
-    let service = service.await;
-    let manager = locks.manager_on(service.clone());
+    let plan = move |call, _| if call == Call::Acquire { fate } else { Fate::Answered };
+    let (service, manager) = locks.faulty(plan).await;
     let refusal = soon("a refusal", refused(&manager, &key, &policy)).await;
     assert!(matches!(refusal, LockError::Unavailable { name: "refusals", .. }), "{fate:?}: {refusal:?}");
     assert!(service.calls(Call::Acquire) > 1, "{fate:?}: an unanswered attempt is repeated");
@@ -94,7 +93,7 @@ pub async fn a_grant_behind_unanswered_attempts_runs_the_body_once(locks: &Locks
             Call::Acquire if number <= 2 => fate,
             _ => Fate::Answered,
         };
-        let (manager, key) = (locks.manager_on(locks.faulty(plan).await), key("late"));
+        let ((_, manager), key) = (locks.faulty(plan).await, key("late"));
         let mut runs = 0;
         let held = manager.run(&key, &policy, async |_| {
             runs += 1;

@@ -1,6 +1,7 @@
 //! The lock is given back however its body ends, and kept where the policy says so.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::future::pending;
 use std::num::ParseIntError;
 use std::time::Duration;
@@ -145,9 +146,19 @@ pub async fn a_lock_that_cancellation_keeps_lasts_to_its_ttl_after_an_outer_time
     locks: &Locks<impl Service>,
 ) {
     let (manager, key, policy) = (locks.manager().await, key("kept"), kept(locks));
-    let asked = Instant::now();
-    let body = manager.run(&key, &policy, async |_| pending::<()>().await);
-    assert!(timeout(policy.ttl() / 4, body).await.is_err());
+    let (asked, running) = (Instant::now(), Cell::new(false));
+    let body = manager.run(&key, &policy, async |_| {
+        running.set(true);
+        pending::<()>().await;
+    });
+    let time_out = async {
+        until("the body runs", async || running.get()).await;
+        sleep(policy.ttl() / 8).await;
+    };
+    tokio::select! {
+        ended = body => panic!("{ended:?}"),
+        () = time_out => {}
+    }
     lasts_to_its_ttl(locks, &key, asked).await;
 }
 

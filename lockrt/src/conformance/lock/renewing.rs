@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Locks;
 use super::faulty::{Call, Fate, Faulty};
+use super::locks::connected;
 use super::polled::caught;
 use super::watching::{apart, together, until};
 use crate::backend::contract::Backend;
@@ -73,8 +74,7 @@ async fn survives(locks: &Locks<impl Service>, fate: Fate) {
     } else {
         (locks.short() * 4, locks.short() * 6, 3)
     };
-    let service = locks.faulty(plan).await;
-    let manager = locks.manager_on(service.clone());
+    let (service, manager) = locks.faulty(plan).await;
     let (key, policy) = (key("errors"), LockPolicy::new(ttl).renew(LONG));
     let ended = manager.run(&key, &policy, async |_| sleep(lasts).await);
     ended.await.unwrap_or_else(|lost| panic!("{fate:?}: {lost}"));
@@ -102,7 +102,7 @@ async fn blocking(locks: &Locks<impl Service>, policy: LockPolicy) -> (Result<()
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut polls = 1;
-            let manager = LockManager::builder().build(client).unwrap();
+            let manager = connected(LockManager::builder().build(client).unwrap()).await;
             let key = key("blocking");
             let ended = manager.run(&key, &policy, async |lease| {
                 let blocked = std::time::Instant::now();
@@ -123,9 +123,8 @@ async fn blocking(locks: &Locks<impl Service>, policy: LockPolicy) -> (Result<()
 
 /// The lease ends by itself then.
 pub async fn nothing_is_renewed_unless_the_policy_says_so(locks: &Locks<impl Service>) {
-    let service = locks.faulty(|_, _| Fate::Answered).await;
+    let (service, manager) = locks.faulty(|_, _| Fate::Answered).await;
     let (key, policy) = (key("off"), LockPolicy::new(locks.short()));
-    let manager = locks.manager_on(service.clone());
     let ended = manager.run(&key, &policy, async |lease| lease.lost().await);
     assert!(ended.await.is_err_and(|refusal| refusal.is_lost()));
     assert_eq!(service.calls(Call::Renew), 0);
@@ -133,8 +132,8 @@ pub async fn nothing_is_renewed_unless_the_policy_says_so(locks: &Locks<impl Ser
 
 /// By the body's end, and by hand.
 pub async fn nothing_is_renewed_after_a_release(locks: &Locks<impl Service>) {
-    let service = locks.faulty(|_, _| Fate::Answered).await;
-    let (manager, key, policy) = (locks.manager_on(service.clone()), key("over"), renewed(locks));
+    let (service, manager) = locks.faulty(|_, _| Fate::Answered).await;
+    let (key, policy) = (key("over"), renewed(locks));
     manager.run(&key, &policy, async |_| renews(&service).await).await.unwrap();
     nothing_is_renewed(locks, &service, &key, "the body's end").await;
 
@@ -147,9 +146,8 @@ pub async fn nothing_is_renewed_after_a_release(locks: &Locks<impl Service>) {
 /// Of a guard by hand, and of a body by an outer time-out.
 pub async fn nothing_is_renewed_after_a_drop(locks: &Locks<impl Service>) {
     for on_cancel in [OnCancel::Release, OnCancel::Hold] {
-        let service = locks.faulty(|_, _| Fate::Answered).await;
-        let policy = renewed(locks).on_cancel(on_cancel);
-        let (manager, key) = (locks.manager_on(service.clone()), key("over"));
+        let (service, manager) = locks.faulty(|_, _| Fate::Answered).await;
+        let (key, policy) = (key("over"), renewed(locks).on_cancel(on_cancel));
         let guard = manager.acquire(&key, &policy).await.unwrap();
         renews(&service).await;
         drop(guard);
@@ -164,9 +162,8 @@ pub async fn nothing_is_renewed_after_a_drop(locks: &Locks<impl Service>) {
 /// Whatever becomes of the key then.
 pub async fn nothing_is_renewed_after_a_panic(locks: &Locks<impl Service>) {
     for on_cancel in [OnCancel::Release, OnCancel::Hold] {
-        let service = locks.faulty(|_, _| Fate::Answered).await;
-        let policy = renewed(locks).on_cancel(on_cancel);
-        let (manager, key) = (locks.manager_on(service.clone()), key("over"));
+        let (service, manager) = locks.faulty(|_, _| Fate::Answered).await;
+        let (key, policy) = (key("over"), renewed(locks).on_cancel(on_cancel));
         let panics = manager.run(&key, &policy, async |_| {
             renews(&service).await;
             panic!("a body that panics on purpose")
@@ -179,8 +176,7 @@ pub async fn nothing_is_renewed_after_a_panic(locks: &Locks<impl Service>) {
 
 /// A lease that has ended is not renewed, though its guard lives on.
 pub async fn nothing_is_renewed_after_a_loss(locks: &Locks<impl Service>) {
-    let service = locks.faulty(|_, _| Fate::Answered).await;
-    let (manager, key) = (locks.manager_on(service.clone()), key("over"));
+    let ((service, manager), key) = (locks.faulty(|_, _| Fate::Answered).await, key("over"));
     let policy = renewed(locks).renew(locks.short() * 2);
     let guard = manager.acquire(&key, &policy).await.unwrap();
     assert!(guard.lease().lost().await.is_lost());
@@ -191,8 +187,7 @@ pub async fn nothing_is_renewed_after_a_loss(locks: &Locks<impl Service>) {
 /// The release has begun, so nothing renews behind it.
 pub async fn nothing_is_renewed_after_a_release_that_failed(locks: &Locks<impl Service>) {
     let plan = |call, _| if call == Call::Release { Fate::NotApplied } else { Fate::Answered };
-    let service = locks.faulty(plan).await;
-    let (manager, key) = (locks.manager_on(service.clone()), key("over"));
+    let ((service, manager), key) = (locks.faulty(plan).await, key("over"));
     let guard = manager.acquire(&key, &renewed(locks)).await.unwrap();
     renews(&service).await;
     drop(guard);

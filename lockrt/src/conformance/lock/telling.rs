@@ -12,7 +12,7 @@ use tracing::subscriber::set_default;
 use tracing::{Dispatch, Event, Metadata, Subscriber};
 
 use super::Locks;
-use super::faulty::{Call, Fate};
+use super::faulty::{Call, Fate, Faulty};
 use super::watching::until;
 use crate::claim::Released;
 use crate::conformance::Service;
@@ -63,7 +63,7 @@ async fn lives(locks: &Locks<impl Service>, listener: &Listener) {
 }
 
 async fn outcomes(locks: &Locks<impl Service>, listener: &Listener) {
-    let service = locks.faulty(|_, _| Fate::Answered).await;
+    let service = Faulty::on(locks.client().await, |_, _| Fate::Answered);
     // A keeper on this thread, where the listener is.
     let manager = testing::manager(service.clone());
     let (key, ttl) = (key("told"), locks.short());
