@@ -33,6 +33,10 @@
 //! A suite that a wrong backend passes is worthless. This one is run against some fifty backends that
 //! are wrong on purpose (`tests/tests/mutants_backend.rs`), and each of its cases fails for one of
 //! them.
+//!
+//! # The lock on it
+//!
+//! Whether a lock on the backend keeps its promises is for [`lock`], a suite with a macro of its own.
 
 // Every function here is a check, and panics when it fails.
 #![allow(clippy::missing_panics_doc)]

@@ -49,7 +49,7 @@
 //! | file | what |
 //! |---|---|
 //! | `lockrt/src/backend/<name>.rs` | the type, its constructor from a URL, its `impl Backend` |
-//! | `tests/tests/conformance_<name>.rs` | its `impl lockrt::conformance::Service` and `conformance_tests!` |
+//! | `tests/tests/conformance_<name>.rs` | its `impl lockrt::conformance::Service`, `conformance_tests!` and `lock_conformance_tests!` |
 //! | `tests/src/<name>_server.rs` | starts its server, if it has one (and its line in `tests/src/lib.rs`) |
 //!
 //! And a line or two in each of these:
@@ -66,7 +66,7 @@
 //! A backend may import the files of layer 0 (`clock`, `key`, `token`, `policy`, `error`, `claim`,
 //! `backoff`, `masking`) and `backend::contract`, and nothing else; `tests/tests/layers.rs` reads the imports.
 //! Outside this repository, implement the trait and pass it to [`ManagerBuilder::build`]; the
-//! conformance suite is feature `conformance`.
+//! conformance suites are feature `conformance`.
 //!
 //! # Features
 //!
@@ -78,7 +78,7 @@
 //! | `actix-web` | refusals as actix-web errors and `HttpResponse` |
 //! | `tonic` | refusals as gRPC statuses |
 //! | `uuid` | `Uuid` in keys |
-//! | `conformance` | the suite for authors of backends |
+//! | `conformance` | the suites for authors of backends |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -11,7 +11,7 @@ use crate::backend::erased::DynBackend;
 use crate::backend::memory::Memory;
 use crate::claim::{Capabilities, Claim};
 use crate::clock::Clock;
-use crate::error::{LockError, SetupError};
+use crate::error::{BackendError, LockError, SetupError};
 use crate::gate::Gate;
 use crate::guard::LockGuard;
 use crate::keeper::Keeper;
@@ -191,6 +191,11 @@ impl LockManager {
         ShutdownReport(self.0.keeper.close(timeout).await)
     }
 
+    /// Asks the lock service for a sign of life, which leaves nothing there.
+    pub(crate) async fn probe(&self, key: &LockKey, within: Duration) -> Result<(), BackendError> {
+        self.0.keeper.probe(self.claim(key, within), within).await
+    }
+
     /// A claim by a new owner for the lock that this manager calls `key`.
     pub(crate) fn claim(&self, key: &LockKey, ttl: Duration) -> Claim {
         self.0.claim(key, ttl, false)
@@ -252,8 +257,7 @@ impl ManagerBuilder {
         let backend = backend(url)?;
         let manager = self.finish(|| Keeper::on_thread(backend, Clock::system()))?;
         let key = LockKey::new("probe").map_err(|error| invalid_url(url, &error.to_string()))?;
-        let probe = manager.claim(&key, CONNECT);
-        match manager.0.keeper.probe(probe, CONNECT).await {
+        match manager.probe(&key, CONNECT).await {
             Ok(()) => Ok(manager),
             Err(source) => Err(SetupError::Unavailable { url: masked(url), source }),
         }

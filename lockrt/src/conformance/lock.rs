@@ -22,6 +22,9 @@
 //!
 //! Faults are put between lock and backend by [`Faulty`], which is yours to use too. What needs power
 //! over processes and networks (a holder that is killed, stopped or cut off) is not in the suite.
+//!
+//! It is run in builds of this crate that are wrong on purpose (`tests/tests/mutants_lock.rs`), and fails
+//! in each.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that cannot go on has failed")]
 

@@ -188,8 +188,8 @@ pub async fn a_shutdown_goes_on_when_its_caller_has_gone(locks: &Locks<impl Serv
 
 /// By name and key, a second after its time-out.
 pub async fn a_shutdown_says_what_it_could_not_release(locks: &Locks<impl Service>) {
-    let fates = [Fate::Silent, Fate::NotApplied, Fate::Unknown];
-    together(fates.into_iter().chain(locks.panics()).map(|fate| unreleased(locks, fate))).await;
+    let fates = [Fate::Silent, Fate::NotApplied, Fate::Unknown, Fate::Panics];
+    together(fates.map(|fate| unreleased(locks, fate))).await;
 }
 
 async fn unreleased(locks: &Locks<impl Service>, fate: Fate) {

@@ -5,14 +5,14 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::backend::contract::Backend;
-use crate::claim::{Attempt, Capabilities, Released};
+use crate::claim::{Attempt, Capabilities};
 use crate::conformance::Service;
-use crate::conformance::asking::{LONG, attempted, freed, key, short};
+use crate::conformance::asking::{SOON, attempted, freed, key, short};
 use crate::conformance::lock::faulty::{Call, Fate, Faulty};
 use crate::conformance::lock::yielding::Yielding;
 use crate::key::LockKey;
 use crate::manager::{LockManager, ManagerBuilder, PREFIX};
-use crate::policy::{LockPolicy, margin};
+use crate::policy::margin;
 use crate::testing::claim;
 
 /// A [`Service`] with lock managers on it, for the cases of
@@ -120,11 +120,6 @@ impl<S: Service> Locks<S> {
         Duration::from_millis(if self.paused { 50 } else { 1_000 })
     }
 
-    /// A client that panics, where no clock counts how long it takes to print that.
-    pub(super) fn panics(&self) -> Option<Fate> {
-        self.paused.then_some(Fate::Panics)
-    }
-
     pub(super) fn is_paused(&self) -> bool {
         self.paused
     }
@@ -132,7 +127,8 @@ impl<S: Service> Locks<S> {
 
 /// A manager that has made its first call: a client may have to connect for that, which takes time of its own.
 pub(super) async fn connected(manager: LockManager) -> LockManager {
-    let guard = manager.acquire(&key("first"), &LockPolicy::new(LONG)).await.expect("the service answers");
-    assert_eq!(guard.release().await, Released::Freed);
+    if let Err(error) = manager.probe(&key("first"), SOON).await {
+        panic!("the service does not answer: {error}");
+    }
     manager
 }

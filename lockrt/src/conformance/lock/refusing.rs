@@ -65,11 +65,12 @@ pub async fn a_service_that_answers_nobody_is_unavailable_and_never_contended(lo
         Fate::NotApplied,
         Fate::Unknown,
         Fate::Applied,
+        Fate::Panics,
         Fate::AnsweredAfter(policy.ttl()),
     ];
-    let fates = fates.into_iter().chain(locks.panics());
     let policies = [policy, policy.wait(LONG), policy.wait_forever()];
-    together(fates.flat_map(|fate| policies.map(|policy| unavailable(locks, fate, policy)))).await;
+    together(fates.into_iter().flat_map(|fate| policies.map(|policy| unavailable(locks, fate, policy))))
+        .await;
 }
 
 async fn unavailable(locks: &Locks<impl Service>, fate: Fate, policy: LockPolicy) {
@@ -87,8 +88,7 @@ async fn unavailable(locks: &Locks<impl Service>, fate: Fate, policy: LockPolicy
 /// Attempts without an answer before the one that is granted are not grants of their own.
 pub async fn a_grant_behind_unanswered_attempts_runs_the_body_once(locks: &Locks<impl Service>) {
     let policy = policy(locks);
-    let fates = [Fate::NotApplied, Fate::Unknown, Fate::Applied, Fate::AppliedInSilence];
-    for fate in fates.into_iter().chain(locks.panics()) {
+    for fate in [Fate::NotApplied, Fate::Unknown, Fate::Applied, Fate::AppliedInSilence, Fate::Panics] {
         let plan = move |call, number| match call {
             Call::Acquire if number <= 2 => fate,
             _ => Fate::Answered,
