@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use super::Locks;
 use super::polled::{caught, polled};
@@ -92,14 +92,8 @@ pub async fn the_lock_is_free_after_a_panic(locks: &Locks<impl Service>) {
 
 /// A time-out around the call drops the body.
 pub async fn the_lock_is_free_after_an_outer_time_out(locks: &Locks<impl Service>) {
-    let (manager, key) = (locks.manager().await, key("timeout"));
-    let mut held = false;
-    let body = manager.run(&key, &POLICY, async |_| {
-        held = locks.holds(&key).await;
-        pending::<()>().await;
-    });
-    assert!(timeout(Duration::from_millis(300), body).await.is_err());
-    assert!(held, "the body had begun");
+    let key = key("timeout");
+    time_out(locks, &key, &POLICY, Duration::from_millis(100)).await;
     until("the lock is free", async || !locks.holds(&key).await).await;
 }
 
@@ -145,20 +139,8 @@ pub async fn a_lock_that_cancellation_keeps_lasts_to_its_ttl_after_a_panic(locks
 pub async fn a_lock_that_cancellation_keeps_lasts_to_its_ttl_after_an_outer_time_out(
     locks: &Locks<impl Service>,
 ) {
-    let (manager, key, policy) = (locks.manager().await, key("kept"), kept(locks));
-    let (asked, running) = (Instant::now(), Cell::new(false));
-    let body = manager.run(&key, &policy, async |_| {
-        running.set(true);
-        pending::<()>().await;
-    });
-    let time_out = async {
-        until("the body runs", async || running.get()).await;
-        sleep(policy.ttl() / 8).await;
-    };
-    tokio::select! {
-        ended = body => panic!("{ended:?}"),
-        () = time_out => {}
-    }
+    let (key, policy, asked) = (key("kept"), kept(locks), Instant::now());
+    time_out(locks, &key, &policy, policy.ttl() / 8).await;
     lasts_to_its_ttl(locks, &key, asked).await;
 }
 
@@ -200,6 +182,24 @@ pub async fn the_lock_is_free_after_its_guard_was_dropped_outside_any_runtime(lo
     let guard = locks.manager().await.acquire(&key, &POLICY).await.unwrap();
     apart(move || drop(guard)).await;
     until("the lock is free", async || !locks.holds(&key).await).await;
+}
+
+/// Drops a call when its body has run for so long.
+async fn time_out(locks: &Locks<impl Service>, key: &LockKey, policy: &LockPolicy, after: Duration) {
+    let (manager, running) = (locks.manager().await, Cell::new(false));
+    let call = manager.run(key, policy, async |_| {
+        assert!(locks.holds(key).await);
+        running.set(true);
+        pending::<()>().await;
+    });
+    let times_out = async {
+        until("the body runs", async || running.get()).await;
+        sleep(after).await;
+    };
+    tokio::select! {
+        ended = call => panic!("{ended:?}"),
+        () = times_out => {}
+    }
 }
 
 /// Drops the call after its first poll, its second, and so on until it is ready, both at once and
