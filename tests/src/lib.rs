@@ -4,6 +4,7 @@
 #![allow(clippy::missing_panics_doc, clippy::expect_used, clippy::unwrap_used)]
 
 mod calls;
+pub mod chaos;
 mod dice;
 #[cfg(doctest)]
 mod docs;

@@ -120,7 +120,9 @@ impl RedisServer {
 
     /// A connection of the test's own.
     pub async fn raw(&self) -> MultiplexedConnection {
-        let config = AsyncConnectionConfig::new().set_response_timeout(Some(START));
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(START))
+            .set_response_timeout(Some(START));
         let client = Client::open(self.url()).expect("the URL is well-formed");
         client.get_multiplexed_async_connection_with_config(&config).await.expect("the server is up")
     }
@@ -131,6 +133,26 @@ impl RedisServer {
         let stats: String =
             redis::cmd("INFO").arg("commandstats").query_async(&mut raw).await.expect("INFO answers");
         stats.lines().filter_map(asked).collect()
+    }
+
+    /// How many locks are held, or offered to somebody.
+    pub async fn locks(&self) -> usize {
+        let keys = self.keys("*").await;
+        keys.iter().filter(|key| !key.ends_with("}:fencing") && !key.ends_with("}:queue")).count()
+    }
+
+    /// How many claims have a place in a queue.
+    pub async fn queued(&self) -> u64 {
+        let mut places = redis::pipe();
+        for queue in self.keys("*}:queue").await {
+            places.cmd("ZCARD").arg(queue);
+        }
+        let places: Vec<u64> = places.query_async(&mut self.raw().await).await.expect("ZCARD answers");
+        places.iter().sum()
+    }
+
+    async fn keys(&self, pattern: &str) -> Vec<String> {
+        redis::cmd("KEYS").arg(pattern).query_async(&mut self.raw().await).await.expect("KEYS answers")
     }
 
     fn signal(&self, signal: Signal) {
