@@ -52,6 +52,10 @@
 //!
 //! Cases can also be run one by one: each is a function of this module, and [`cases`] and
 //! [`cases_under`] list them.
+//!
+//! # The lock on it
+//!
+//! Whether a lock on the backend keeps its promises is for [`lock`], a suite with a macro of its own.
 
 // Every function here is a check, and panics when it fails.
 #![allow(clippy::missing_panics_doc)]
@@ -64,6 +68,7 @@ mod crowding;
 mod expiring;
 mod fencing;
 mod granting;
+pub mod lock;
 mod naming;
 mod outages;
 mod overlapping;

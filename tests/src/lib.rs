@@ -17,12 +17,11 @@ mod redis_server;
 mod setup;
 mod stepped_clock;
 mod until;
-mod yielding;
 
 pub use calls::{granted, key, refused};
 pub use dice::Dice;
 pub use fake_redis::FakeRedis;
-pub use faulty::{Call, Fate, Faulty};
+pub use lockrt::conformance::lock::{Call, Fate, Faulty, Yielding};
 pub use polled::{caught, polled};
 pub use proxy::{End, Fault, Proxy, Step, Toxic, Way};
 pub use redis_power::RedisPower;
@@ -30,4 +29,3 @@ pub use redis_server::RedisServer;
 pub use setup::{Paused, Setup, Threaded, Threads, settled};
 pub use stepped_clock::{SteppedClock, wall_seconds};
 pub use until::{soon, until};
-pub use yielding::Yielding;

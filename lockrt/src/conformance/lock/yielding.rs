@@ -2,11 +2,15 @@
 
 use std::future::Future;
 
-use lockrt::{Attempt, Backend, BackendError, Capabilities, Claim, Released, Renewed};
 use tokio::task::yield_now;
 
-/// Memory answers within the poll that asks. This answers two polls later, so that there are moments
-/// at which a caller can be dropped that has been granted a lock and not seen it.
+use crate::backend::contract::Backend;
+use crate::claim::{Attempt, Capabilities, Claim, Released, Renewed};
+use crate::error::BackendError;
+
+/// A client that answers two polls later, so that there are moments at which a caller can be dropped
+/// that has been granted a lock and not seen it. A service inside the test answers within the poll that
+/// asks, else.
 #[derive(Clone, Debug)]
 pub struct Yielding<B>(pub B);
 
