@@ -275,6 +275,11 @@ impl BackendError {
         self
     }
 
+    /// The same reason for a call that may have been carried out.
+    pub(crate) fn unknown_after_all(self) -> Self {
+        Self { outcome: Outcome::Unknown, ..self }
+    }
+
     /// What the call may have done.
     #[must_use]
     pub fn outcome(&self) -> Outcome {

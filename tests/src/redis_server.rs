@@ -127,6 +127,11 @@ impl RedisServer {
         client.get_multiplexed_async_connection_with_config(&config).await.expect("the server is up")
     }
 
+    /// Whether it has this key.
+    pub async fn has(&self, key: &str) -> bool {
+        redis::cmd("EXISTS").arg(key).query_async(&mut self.raw().await).await.expect("EXISTS answers")
+    }
+
     /// How often each command has been asked for, refused calls included, by its name in lower case.
     pub async fn commandstats(&self) -> HashMap<String, u64> {
         let mut raw = self.raw().await;

@@ -52,7 +52,7 @@ use crate::claim::{Attempt, Capabilities, Claim, FenceStrength, Released, Renewe
 use crate::clock::Clock;
 use crate::error::{BackendError, Outcome, SetupError};
 use crate::masking::masked;
-use connection::{Connection, Ear};
+use connection::{Connection, Ear, patience};
 use link::Link;
 use names::Names;
 use places::Place;
@@ -122,9 +122,9 @@ impl Redis {
         self
     }
 
-    /// One call of `script`, which is loaded if the server has forgotten it.
-    async fn call(&self, script: &Script, cmd: &redis::Cmd) -> Result<Value, BackendError> {
-        self.call_on(&*self.link.connection().await?, script, cmd).await
+    /// One call of `script` for a lock of this TTL. The script is loaded if the server has forgotten it.
+    async fn call(&self, script: &Script, cmd: &redis::Cmd, ttl: Duration) -> Result<Value, BackendError> {
+        self.call_on(&*self.link.connection().await?, script, cmd, ttl).await
     }
 
     async fn call_on(
@@ -132,17 +132,23 @@ impl Redis {
         connection: &Connection,
         script: &Script,
         cmd: &redis::Cmd,
+        ttl: Duration,
     ) -> Result<Value, BackendError> {
-        let mut answer = connection.ask(cmd).await;
+        let mut answer = connection.ask(cmd, patience(ttl)).await;
         if is_no_script(&answer) {
-            self.load(connection, script).await?;
-            answer = connection.ask(cmd).await;
+            self.load(connection, script, ttl).await?;
+            answer = connection.ask(cmd, patience(ttl)).await;
         }
         answer.map_err(|error| self.link.failed(connection, &error))
     }
 
-    async fn load(&self, connection: &Connection, script: &Script) -> Result<(), BackendError> {
-        let loaded = connection.ask(&script.load()).await;
+    async fn load(
+        &self,
+        connection: &Connection,
+        script: &Script,
+        ttl: Duration,
+    ) -> Result<(), BackendError> {
+        let loaded = connection.ask(&script.load(), patience(ttl)).await;
         loaded.map(drop).map_err(|error| failure::before_sending(&error))
     }
 
@@ -154,16 +160,17 @@ impl Redis {
             Ok(connection) => connection,
             Err(failure) => return unknown(failure, claims),
         };
-        let mut answers = match connection.ask_all(&renewals(claims)).await {
+        let shortest = claims.iter().map(|claim| claim.ttl()).min().unwrap_or_default();
+        let mut answers = match connection.ask_all(&renewals(claims), patience(shortest)).await {
             Ok(answers) => answers,
             Err(error) => return unknown(self.link.failed(&connection, &error), claims),
         };
         // A renewal is harmless to repeat, so one forgotten script repeats the round.
         if answers.iter().any(is_no_script) {
-            if let Err(failure) = self.load(&connection, &scripts::RENEW).await {
+            if let Err(failure) = self.load(&connection, &scripts::RENEW, shortest).await {
                 return unknown(failure, claims);
             }
-            answers = match connection.ask_all(&renewals(claims)).await {
+            answers = match connection.ask_all(&renewals(claims), patience(shortest)).await {
                 Ok(answers) => answers,
                 Err(error) => return unknown(self.link.failed(&connection, &error), claims),
             };
@@ -187,7 +194,7 @@ impl Redis {
         } else {
             scripts::acquire(claim, names)?
         };
-        scripts::acquired(&self.call_on(&connection, &scripts::ACQUIRE, &cmd).await?)
+        scripts::acquired(&self.call_on(&connection, &scripts::ACQUIRE, &cmd, claim.ttl()).await?)
     }
 }
 
@@ -226,7 +233,7 @@ impl Backend for Redis {
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt, BackendError> {
         if !claim.waits() {
             let cmd = scripts::acquire(claim, self.link.names())?;
-            return Ok(scripts::acquired(&self.call(&scripts::ACQUIRE, &cmd).await?)?.into());
+            return Ok(scripts::acquired(&self.call(&scripts::ACQUIRE, &cmd, claim.ttl()).await?)?.into());
         }
         let owner = claim.owner().wire();
         let (place, again) = self.link.places().enter(&owner);
@@ -262,7 +269,7 @@ impl Backend for Redis {
             self.link.places().leave(&claim.owner().wire());
         }
         let cmd = scripts::release(claim, self.link.names());
-        scripts::released(&self.call(&scripts::RELEASE, &cmd).await?)
+        scripts::released(&self.call(&scripts::RELEASE, &cmd, claim.ttl()).await?)
     }
 
     async fn freed(&self, claim: &Claim) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::backoff::{Backoff, spread};
 use crate::clock::Moment;
-use crate::error::BackendError;
+use crate::error::{BackendError, Outcome};
 use crate::policy::Contention;
 
 /// The longest that one attempt may take.
@@ -38,6 +38,10 @@ pub(crate) struct Waiting {
     answers: u32,
     /// Whether the running attempt was cut short by the end of the wait.
     cut_short: bool,
+    /// How long it may take.
+    within: Duration,
+    /// Why there has been no answer since the last one.
+    reason: Option<BackendError>,
     refreshed: bool,
     silence: Backoff,
     /// The pauses that follow wake-ups which came to nothing.
@@ -85,6 +89,8 @@ impl Waiting {
             free_in: None,
             answers: 0,
             cut_short: false,
+            within: Duration::ZERO,
+            reason: None,
             refreshed: false,
             silence: Backoff::unanswered(),
             vain: None,
@@ -115,6 +121,13 @@ impl Waiting {
     }
 
     fn attempt(&mut self, now: Moment) -> Step {
+        // A pause may end late.
+        if self.unanswered_since.is_some()
+            && now >= self.silent_until()
+            && let Some(reason) = self.reason.take()
+        {
+            return Step::Unavailable(reason);
+        }
         self.last_attempt = now;
         self.unanswered_since.get_or_insert(now);
         let mut within = attempt_timeout(self.ttl).min(self.silent_until().since(now));
@@ -124,6 +137,7 @@ impl Waiting {
             self.cut_short = left < within;
             within = within.min(left);
         }
+        self.within = within;
         Step::Try { within }
     }
 
@@ -133,8 +147,7 @@ impl Waiting {
     }
 
     fn held(&mut self, free_in: Option<Duration>, now: Moment) -> Step {
-        self.last_answer = now;
-        self.unanswered_since = None;
+        self.answered(now);
         self.free_in = free_in;
         self.answers += 1;
         self.silence = Backoff::unanswered();
@@ -142,6 +155,12 @@ impl Waiting {
             Contention::Fail => self.contended(now),
             Contention::Wait(_) | Contention::WaitForever => self.pause(now),
         }
+    }
+
+    fn answered(&mut self, now: Moment) {
+        self.last_answer = now;
+        self.unanswered_since = None;
+        self.reason = None;
     }
 
     fn contended(&self, now: Moment) -> Step {
@@ -190,8 +209,7 @@ impl Waiting {
     }
 
     fn stale(&mut self, now: Moment) -> Step {
-        self.last_answer = now;
-        self.unanswered_since = None;
+        self.answered(now);
         let over = self.deadline().is_some_and(|deadline| now >= deadline);
         if self.refreshed || over {
             return Step::Unavailable(BackendError::unknown(
@@ -206,6 +224,7 @@ impl Waiting {
         if error.is_permanent() {
             return Step::Unavailable(error);
         }
+        let error = self.reason(error);
         if self.deadline().is_some_and(|deadline| now >= deadline) {
             // An attempt that the end of the wait cut short says nothing about the service.
             return if self.cut_short && self.answers > 0 {
@@ -219,175 +238,20 @@ impl Waiting {
         if next >= silent_until {
             return Step::Unavailable(error);
         }
+        self.reason = Some(error);
         self.until(next, false, now)
+    }
+
+    /// What to say of `error`: that an attempt in a hurry got no answer tells less than what the
+    /// service said before.
+    fn reason(&mut self, error: BackendError) -> BackendError {
+        let hurried = self.within < attempt_timeout(self.ttl);
+        match self.reason.take() {
+            Some(earlier) if hurried && error.outcome() == Outcome::Unknown => earlier.unknown_after_all(),
+            _ => error,
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const fn ms(ms: u64) -> Duration {
-        Duration::from_millis(ms)
-    }
-
-    fn at(ms: u64) -> Moment {
-        Moment::from_nanos((10_000 + ms) * 1_000_000)
-    }
-
-    fn waiting(contention: Contention, ttl: u64) -> Waiting {
-        Waiting::new(contention, ms(ttl), 7, at(0))
-    }
-
-    fn held(free_in: u64) -> Event {
-        Event::Held { free_in: Some(ms(free_in)) }
-    }
-
-    fn silent() -> Event {
-        Event::Unanswered(BackendError::unknown("silent"))
-    }
-
-    #[test]
-    fn fail_gives_up_at_the_first_answer() {
-        let mut acquire = waiting(Contention::Fail, 900);
-        assert!(matches!(acquire.start(at(0)), Step::Try { within } if within == ms(300)));
-        let step = acquire.step(held(500), at(4));
-        assert!(
-            matches!(step, Step::Contended { waited, free_in } if waited == ms(4) && free_in == Some(ms(500))),
-            "{step:?}"
-        );
-    }
-
-    #[test]
-    fn fail_repeats_unanswered_attempts_within_its_bound() {
-        let mut acquire = waiting(Contention::Fail, 900);
-        let (mut now, mut step) = (0, acquire.start(at(0)));
-        let mut attempts = 0;
-        loop {
-            step = match step {
-                Step::Try { within } => {
-                    attempts += 1;
-                    now += u64::try_from(within.as_millis()).unwrap();
-                    acquire.step(silent(), at(now))
-                }
-                Step::Pause { until, listen } => {
-                    assert!(!listen);
-                    now = u64::try_from(until.since(at(0)).as_millis()).unwrap() + 1;
-                    acquire.step(Event::Paused { woken: false }, at(now))
-                }
-                Step::Unavailable(_) => break,
-                Step::Contended { .. } => panic!("silence read as contention"),
-            };
-        }
-        assert!(attempts >= 3, "{attempts}");
-        assert!((600..=901).contains(&now), "{now}");
-    }
-
-    #[test]
-    fn a_stale_grant_after_the_end_of_a_wait_does_not_prolong_it() {
-        let mut acquire = waiting(Contention::Wait(ms(10)), 900);
-        assert!(matches!(acquire.start(at(0)), Step::Try { within } if within == ms(40)));
-        let step = acquire.step(Event::Stale, at(40));
-        assert!(matches!(step, Step::Unavailable(_)), "{step:?}");
-        let mut acquire = waiting(Contention::Wait(ms(60)), 900);
-        acquire.start(at(0));
-        assert!(matches!(acquire.step(Event::Stale, at(40)), Step::Try { .. }), "there is time left");
-    }
-
-    #[test]
-    fn a_permanent_error_is_not_repeated() {
-        let mut acquire = waiting(Contention::WaitForever, 900);
-        acquire.start(at(0));
-        let wrong = Event::Unanswered(BackendError::not_applied("wrong password").permanent());
-        assert!(matches!(acquire.step(wrong, at(1)), Step::Unavailable(_)));
-    }
-
-    #[test]
-    fn a_pause_ends_at_the_holders_end_or_two_thirds_of_the_ttl() {
-        let mut acquire = waiting(Contention::WaitForever, 900);
-        acquire.start(at(0));
-        let Step::Pause { until, listen: true } = acquire.step(held(50), at(0)) else { panic!() };
-        assert_eq!(until, at(51));
-        acquire.step(Event::Paused { woken: false }, at(51));
-        let Step::Pause { until, listen: true } = acquire.step(held(60_000), at(51)) else { panic!() };
-        assert!((at(51 + 450)..=at(51 + 750)).contains(&until));
-        acquire.step(Event::Paused { woken: false }, at(900));
-        let endless = acquire.step(Event::Held { free_in: None }, at(900));
-        assert!(matches!(endless, Step::Pause { until, .. } if (at(1_050)..=at(1_150)).contains(&until)));
-    }
-
-    #[test]
-    fn a_long_pause_takes_nothing_from_the_next_attempt() {
-        let mut acquire = waiting(Contention::WaitForever, 60_000);
-        acquire.start(at(0));
-        acquire.step(held(60_000), at(0));
-        let step = acquire.step(Event::Paused { woken: false }, at(40_000));
-        assert!(matches!(step, Step::Try { within } if within == ATTEMPT), "{step:?}");
-        assert!(matches!(acquire.step(silent(), at(41_000)), Step::Pause { listen: false, .. }));
-    }
-
-    #[test]
-    fn a_wait_ends_at_its_deadline_as_contended() {
-        let mut acquire = waiting(Contention::Wait(ms(100)), 900);
-        acquire.start(at(0));
-        let Step::Pause { until, .. } = acquire.step(held(60_000), at(0)) else { panic!() };
-        assert_eq!(until, at(100));
-        assert!(matches!(
-            acquire.step(Event::Paused { woken: false }, at(100)),
-            Step::Contended { waited, .. } if waited == ms(100)
-        ));
-    }
-
-    #[test]
-    fn the_last_attempt_of_a_wait_is_cut_short_and_no_outage() {
-        let mut acquire = waiting(Contention::Wait(ms(100)), 900);
-        acquire.start(at(0));
-        acquire.step(held(90), at(0));
-        let Step::Try { within } = acquire.step(Event::Paused { woken: true }, at(90)) else { panic!() };
-        assert_eq!(within, ms(40));
-        assert!(matches!(acquire.step(silent(), at(130)), Step::Contended { .. }));
-    }
-
-    #[test]
-    fn a_wait_for_a_silent_service_ends_as_unavailable() {
-        let mut acquire = waiting(Contention::Wait(ms(100)), 900);
-        assert!(matches!(acquire.start(at(0)), Step::Try { within } if within == ms(100)));
-        assert!(matches!(acquire.step(silent(), at(100)), Step::Unavailable(_)));
-    }
-
-    #[test]
-    fn a_holder_whose_end_is_beyond_counting_is_waited_for() {
-        let mut acquire = waiting(Contention::WaitForever, 900);
-        acquire.start(at(0));
-        let step = acquire.step(Event::Held { free_in: Some(Duration::MAX) }, at(2));
-        assert!(matches!(step, Step::Pause { until, .. } if until <= at(2 + 750)), "{step:?}");
-    }
-
-    #[test]
-    fn vain_wake_ups_slow_down_and_never_spin() {
-        let mut acquire = waiting(Contention::WaitForever, 900);
-        acquire.start(at(0));
-        let (mut now, mut attempts) = (0, 0);
-        while now < 1_000 {
-            assert!(matches!(acquire.step(held(60_000), at(now)), Step::Pause { listen: true, .. }));
-            // The backend wakes at once, always.
-            let mut step = acquire.step(Event::Paused { woken: true }, at(now));
-            if let Step::Pause { until, listen } = step {
-                assert!(!listen);
-                now = u64::try_from(until.since(at(0)).as_millis()).unwrap();
-                step = acquire.step(Event::Paused { woken: false }, at(now));
-            }
-            assert!(matches!(step, Step::Try { .. }), "{step:?}");
-            attempts += 1;
-        }
-        assert!(attempts < 60, "{attempts}");
-    }
-
-    #[test]
-    fn a_stale_grant_is_refreshed_once() {
-        let mut acquire = waiting(Contention::Fail, 900);
-        acquire.start(at(0));
-        assert!(matches!(acquire.step(Event::Stale, at(500)), Step::Try { .. }));
-        assert!(matches!(acquire.step(Event::Stale, at(1_000)), Step::Unavailable(_)));
-    }
-}
+mod tests;

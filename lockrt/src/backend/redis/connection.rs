@@ -25,8 +25,26 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// that calls are dropped unanswered. As long as the longest attempt of a lock.
 const SILENCE: Duration = Duration::from_secs(1);
 
+/// The least that a connection is given to answer, however little time a lock has.
+const LEAST_SILENCE: Duration = Duration::from_millis(250);
+
+/// How long the calls for a lock of this TTL may wait in all before its connection counts as dead:
+/// as long as an attempt for it, so that one of its renewals still finds a new connection.
+pub(super) fn patience(ttl: Duration) -> Duration {
+    (ttl / 3).clamp(LEAST_SILENCE, SILENCE)
+}
+
 /// How many calls may queue up before further ones wait their turn.
 const QUEUE: usize = 1_024;
+
+/// How every connection is made; its receiver of pushed messages is its own.
+pub(super) fn settings() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new()
+        // The keeper bounds each call; the driver's own time-out would only guess.
+        .set_response_timeout(None)
+        .set_connection_timeout(Some(CONNECT))
+        .set_pipeline_buffer_size(QUEUE)
+}
 
 /// A connection that has been greeted. It dies once and is then replaced by a new one.
 #[derive(Debug)]
@@ -50,17 +68,17 @@ pub(super) struct Ear {
 impl Connection {
     /// Connects, listens and tells the server the scripts. Gives also its `INFO memory`, if it may be
     /// asked.
-    pub(super) async fn open(client: &Client, ear: &Ear) -> RedisResult<(Arc<Self>, Option<String>)> {
+    pub(super) async fn open(
+        client: &Client,
+        settings: AsyncConnectionConfig,
+        ear: &Ear,
+    ) -> RedisResult<(Arc<Self>, Option<String>)> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let ended = Arc::new(watch::channel(false).0);
         let back = Arc::new(OnceCell::<Weak<Self>>::new());
-        let config = AsyncConnectionConfig::new()
-            // The keeper bounds each call; the driver's own time-out would only guess.
-            .set_response_timeout(None)
-            .set_connection_timeout(Some(CONNECT))
-            .set_pipeline_buffer_size(QUEUE)
-            .set_push_sender(receiver(Arc::clone(&ear.places), Arc::clone(&ended), Arc::clone(&back)));
-        let driver = client.get_multiplexed_async_connection_with_config(&config).await?;
+        let receiver = receiver(Arc::clone(&ear.places), Arc::clone(&ended), Arc::clone(&back));
+        let settings = settings.set_push_sender(receiver);
+        let driver = client.get_multiplexed_async_connection_with_config(&settings).await?;
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let (silence, hears) = (Mutex::new(Silence::new()), AtomicBool::new(false));
         let connection = Arc::new(Self { driver, number, silence, ended, hears });
@@ -77,8 +95,8 @@ impl Connection {
         pipeline.add_command(ACQUIRE.load()).add_command(RENEW.load()).add_command(RELEASE.load());
         pipeline.cmd("INFO").arg("memory").ignore_errors();
         let mut driver = self.driver.clone();
-        let listening = self.watched(driver.subscribe(channel));
-        let (listens, answers) = tokio::join!(listening, self.ask_all(&pipeline));
+        let listening = self.watched(SILENCE, driver.subscribe(channel));
+        let (listens, answers) = tokio::join!(listening, self.ask_all(&pipeline, SILENCE));
         // This user may not listen, perhaps; then nobody calls its claims, and they look by themselves.
         self.hears.store(listens.is_ok(), Ordering::Release);
         let memory = answers?.pop().and_then(Result::ok);
@@ -93,16 +111,21 @@ impl Connection {
         self.hears.load(Ordering::Acquire)
     }
 
-    /// One command, one round trip.
-    pub(super) async fn ask(&self, cmd: &Cmd) -> RedisResult<Value> {
+    /// One command, one round trip. Dropped unanswered, it ends a connection that has been silent
+    /// for longer than `patience`.
+    pub(super) async fn ask(&self, cmd: &Cmd, patience: Duration) -> RedisResult<Value> {
         let mut driver = self.driver.clone();
-        self.watched(cmd.query_async(&mut driver)).await
+        self.watched(patience, cmd.query_async(&mut driver)).await
     }
 
     /// Several commands in one round trip, each with its own answer.
-    pub(super) async fn ask_all(&self, pipeline: &Pipeline) -> RedisResult<Vec<RedisResult<Value>>> {
+    pub(super) async fn ask_all(
+        &self,
+        pipeline: &Pipeline,
+        patience: Duration,
+    ) -> RedisResult<Vec<RedisResult<Value>>> {
         let mut driver = self.driver.clone();
-        self.watched(pipeline.query_async(&mut driver)).await
+        self.watched(patience, pipeline.query_async(&mut driver)).await
     }
 
     /// Hands an offer on that nobody here waits for, in a task that lives as long as the round trip. If it fails the
@@ -110,7 +133,7 @@ impl Connection {
     fn decline(self: &Arc<Self>, unwanted: &Unwanted) {
         let (this, decline) = (Arc::clone(self), scripts::decline(unwanted));
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { this.ask(&decline).await });
+            runtime.spawn(async move { this.ask(&decline, SILENCE).await });
         }
     }
 
@@ -132,8 +155,12 @@ impl Connection {
     }
 
     /// Notes whether and when `call` is answered.
-    async fn watched<T>(&self, call: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
-        let waiting = Waiting::on(self);
+    async fn watched<T>(
+        &self,
+        patience: Duration,
+        call: impl Future<Output = RedisResult<T>>,
+    ) -> RedisResult<T> {
+        let waiting = Waiting::on(self, patience);
         let answer = call.await;
         waiting.ended(answer.as_ref().err());
         answer
@@ -205,13 +232,14 @@ impl Silence {
 /// A call that waits for its answer; dropped when the call is.
 struct Waiting<'a> {
     connection: &'a Connection,
+    patience: Duration,
     answered: bool,
 }
 
 impl<'a> Waiting<'a> {
-    fn on(connection: &'a Connection) -> Self {
+    fn on(connection: &'a Connection, patience: Duration) -> Self {
         connection.silence().starts(Clock::system().now());
-        Self { connection, answered: false }
+        Self { connection, patience, answered: false }
     }
 
     fn ended(mut self, error: Option<&RedisError>) {
@@ -231,7 +259,7 @@ impl Drop for Waiting<'_> {
             silence.answered(now);
         } else {
             silence.abandoned(now);
-            if silence.so_far(now) >= SILENCE {
+            if silence.so_far(now) >= self.patience {
                 self.connection.close();
             }
         }

@@ -60,8 +60,9 @@ pub(crate) fn code_of(error: &RedisError) -> Option<&str> {
     }
 }
 
-pub(super) fn is_read_only(error: &RedisError) -> bool {
-    is(error, "READONLY")
+/// Whether a server is no primary that can work, perhaps since a failover.
+pub(super) fn is_deposed(error: &RedisError) -> bool {
+    ["READONLY", "MASTERDOWN", "NOREPLICAS"].into_iter().any(|code| is(error, code))
 }
 
 pub(super) fn is_no_script(error: &RedisError) -> bool {

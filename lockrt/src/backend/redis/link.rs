@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redis::{Client, RedisError};
+use redis::{AsyncConnectionConfig, Client, RedisError};
 use tokio::sync::watch;
 
-use crate::backend::redis::connection::{Connection, Ear};
+use crate::backend::redis::connection::{self, Connection, Ear};
 use crate::backend::redis::failure;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::places::Places;
@@ -22,6 +22,7 @@ type Opened = Result<Arc<Connection>, BackendError>;
 /// The way to the server. At most one attempt to connect is under way, whoever asks.
 pub(super) struct Link {
     client: Client,
+    settings: AsyncConnectionConfig,
     ear: Ear,
     warn: fn(&str),
     state: Mutex<State>,
@@ -48,6 +49,7 @@ impl Link {
         let (phase, last_failure) = (Phase::Idle, Moment::from_nanos(0));
         Self {
             client,
+            settings: connection::settings(),
             ear,
             warn: |_| {},
             state: Mutex::new(State { phase, failures: Backoff::unanswered(), last_failure }),
@@ -96,11 +98,11 @@ impl Link {
         }
     }
 
-    /// What `error` means for a call on `connection`. A server that has become read-only is left:
-    /// its name may lead to another one by now.
+    /// What `error` means for a call on `connection`. A server that was deposed is left: its name may
+    /// lead to another one by now.
     pub(super) fn failed(&self, connection: &Connection, error: &RedisError) -> BackendError {
         let failure = failure::after_sending(error);
-        if failure::is_read_only(error) {
+        if failure::is_deposed(error) {
             connection.close();
             let mut state = self.state();
             // Another call may have replaced it already.
@@ -131,7 +133,7 @@ impl Link {
 
     /// Connects once. Gives also what the server says of its memory.
     async fn open(&self) -> (Opened, Option<String>) {
-        let opened = Connection::open(&self.client, &self.ear).await;
+        let opened = Connection::open(&self.client, self.settings.clone(), &self.ear).await;
         let mut state = self.state();
         match opened {
             Ok((connection, memory)) => {
@@ -179,7 +181,55 @@ fn may_evict(memory: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+    use std::sync::atomic::{AtomicU16, Ordering};
+
+    use redis::RedisFuture;
+    use redis::io::AsyncDNSResolver;
+    use tokio::net::TcpListener;
+
     use super::*;
+
+    /// Where a name leads at the moment.
+    struct Name(Arc<AtomicU16>);
+
+    impl AsyncDNSResolver for Name {
+        fn resolve<'a, 'b: 'a>(
+            &'a self,
+            host: &'b str,
+            _: u16,
+        ) -> RedisFuture<'a, Box<dyn Iterator<Item = SocketAddr> + Send + 'a>> {
+            assert_eq!(host, "locks.example");
+            let address = SocketAddr::from(([127, 0, 0, 1], self.0.load(Ordering::Relaxed)));
+            Box::pin(async move { Ok(Box::new(std::iter::once(address)) as Box<_>) })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_is_looked_up_again_for_each_connection() {
+        let first = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let second = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let leads_to = Arc::new(AtomicU16::new(first.local_addr().unwrap().port()));
+        let ear = Ear { names: Names::new("lockrt:", 1), places: Arc::default() };
+        let mut link = Link::new(Client::open("redis://locks.example:6379").unwrap(), ear);
+        link.settings = connection::settings().set_dns_resolver(Name(Arc::clone(&leads_to)));
+        let link = Arc::new(link);
+        for server in [first, second] {
+            leads_to.store(server.local_addr().unwrap().port(), Ordering::Relaxed);
+            // The server closes each connection, and the pauses in between are short.
+            let asking = async {
+                loop {
+                    assert!(link.connection().await.is_err());
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            };
+            let found = tokio::time::timeout(Duration::from_secs(5), server.accept());
+            tokio::select! {
+                found = found => drop(found.unwrap().unwrap()),
+                () = asking => {}
+            }
+        }
+    }
 
     #[test]
     fn only_a_server_with_a_limit_and_an_eviction_policy_is_warned_about() {

@@ -1,0 +1,80 @@
+//! Connections that are reset within an answer, after each of its bytes.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::time::Duration;
+
+use lockrt::testing::claim;
+use lockrt::{Attempt, Backend, Outcome, Redis, Released, Renewed};
+use lockrt_tests::{Fault, Proxy, RedisServer, granted, key, refused};
+use redis::AsyncCommands as _;
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// How long the answer of each call is on the wire: `$16`, a token; `*1`, `:1`; and `:1`.
+const GRANT: u64 = 5 + 18;
+const RENEWAL: u64 = 4 + 4;
+const RELEASE: u64 = 4;
+
+async fn connected() -> (RedisServer, Proxy, Redis) {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port(), 1).await;
+    let client = Redis::from_url(&proxy.url()).unwrap();
+    granted(&client, &claim(&key("warm"), TTL)).await;
+    (server, proxy, client)
+}
+
+#[tokio::test]
+async fn half_of_a_grant_is_no_grant_and_the_whole_is_told_when_asked_again() {
+    let (server, proxy, client) = connected().await;
+    let mut raw = server.raw().await;
+    for after_bytes in 0..GRANT {
+        let owner = claim(&key(&format!("orders:{after_bytes}")), TTL);
+        proxy.set(Fault::ResetInReply { after_bytes });
+        let error = refused(&client, &owner).await;
+        assert_eq!(error.outcome(), Outcome::Unknown, "after {after_bytes} bytes: {error}");
+        assert_eq!(raw.get::<_, String>(owner.key().as_str()).await.unwrap(), owner.owner().wire());
+        let token = granted(&client, &owner).await;
+        assert_eq!(token.to_string().len(), 16);
+        assert!(matches!(client.try_acquire(&claim(owner.key(), TTL)).await.unwrap(), Attempt::Held { .. }));
+    }
+    // All of it is an answer, whatever becomes of the connection.
+    proxy.set(Fault::ResetInReply { after_bytes: GRANT });
+    granted(&client, &claim(&key("whole"), TTL)).await;
+}
+
+#[tokio::test]
+async fn half_of_a_renewals_answer_is_unknown_and_never_gone() {
+    let (_server, proxy, client) = connected().await;
+    let owner = claim(&key("orders"), TTL);
+    for after_bytes in 0..=RENEWAL {
+        // Connects.
+        granted(&client, &owner).await;
+        proxy.set(Fault::ResetInReply { after_bytes });
+        let answers = client.renew(&[&owner]).await;
+        if after_bytes < RENEWAL {
+            assert!(matches!(&answers[..], [Renewed::Unknown(_)]), "after {after_bytes} bytes: {answers:?}");
+        } else {
+            assert!(matches!(&answers[..], [Renewed::Extended]), "{answers:?}");
+        }
+    }
+    granted(&client, &owner).await;
+    assert_eq!(client.release(&owner).await.unwrap(), Released::Freed);
+}
+
+#[tokio::test]
+async fn half_of_a_releases_answer_is_unknown_and_repeating_it_is_harmless() {
+    let (server, proxy, client) = connected().await;
+    let mut raw = server.raw().await;
+    for after_bytes in 0..RELEASE {
+        let (owner, next) = (claim(&key("orders"), TTL), claim(&key("orders"), TTL));
+        granted(&client, &owner).await;
+        proxy.set(Fault::ResetInReply { after_bytes });
+        let error = client.release(&owner).await.unwrap_err();
+        assert_eq!(error.outcome(), Outcome::Unknown, "after {after_bytes} bytes: {error}");
+        granted(&client, &next).await;
+        assert_eq!(client.release(&owner).await.unwrap(), Released::NotHeld);
+        assert_eq!(raw.get::<_, String>("orders").await.unwrap(), next.owner().wire());
+        assert_eq!(client.release(&next).await.unwrap(), Released::Freed);
+    }
+}
