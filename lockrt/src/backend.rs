@@ -2,6 +2,7 @@
 
 pub(crate) mod contract;
 pub(crate) mod erased;
+pub(crate) mod hint;
 pub(crate) mod memory;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use once_cell::sync::Lazy;
 
-/// A point on a [`Clock`], comparable only with others of the same clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A point on a [`Clock`], comparable only with others of the same clock; by default its origin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 
 impl Moment {

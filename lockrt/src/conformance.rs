@@ -114,6 +114,6 @@ impl Service for Memory {
     }
 
     async fn stored(&self) -> Stored {
-        Stored { per_key: self.held(), endless: 0, shared: 1 }
+        Stored { per_key: self.held() + self.waiting(), endless: 0, shared: 1 }
     }
 }

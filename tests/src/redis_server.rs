@@ -135,6 +135,26 @@ impl RedisServer {
         stats.lines().filter_map(asked).collect()
     }
 
+    /// How many locks are held, or offered to somebody.
+    pub async fn locks(&self) -> usize {
+        let keys = self.keys("*").await;
+        keys.iter().filter(|key| !key.ends_with("}:fencing") && !key.ends_with("}:queue")).count()
+    }
+
+    /// How many claims have a place in a queue.
+    pub async fn queued(&self) -> u64 {
+        let mut places = redis::pipe();
+        for queue in self.keys("*}:queue").await {
+            places.cmd("ZCARD").arg(queue);
+        }
+        let places: Vec<u64> = places.query_async(&mut self.raw().await).await.expect("ZCARD answers");
+        places.iter().sum()
+    }
+
+    async fn keys(&self, pattern: &str) -> Vec<String> {
+        redis::cmd("KEYS").arg(pattern).query_async(&mut self.raw().await).await.expect("KEYS answers")
+    }
+
     fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid {

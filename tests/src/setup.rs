@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use lockrt::conformance::Service;
 use lockrt::{Clock, LockManager, ManagerBuilder, Memory, Redis, testing};
 use tokio::time::Instant;
 
@@ -89,7 +88,7 @@ impl Setup for RedisServer {
     }
 
     async fn held(&self) -> usize {
-        self.stored().await.per_key
+        self.locks().await
     }
 }
 

@@ -84,8 +84,10 @@ pub trait Backend: Debug + Send + Sync + 'static {
 
     /// Resolves when the claim's key may be free. A hint: early, late or never are all legal.
     ///
-    /// One that [wakes](Capabilities::wakes) looks at the key once more after it has begun to
-    /// listen, else a release between the refused attempt and this call goes unheard.
+    /// One that [wakes](Capabilities::wakes) keeps what it hears from the attempt on, or looks at the
+    /// key once more after it has begun to listen: else a release between the refused attempt and this
+    /// call goes unheard. One that [queues](Capabilities::is_fair) may offer the lock to the claim and
+    /// resolve; the attempt that follows takes it.
     ///
     /// # Cancellation
     ///

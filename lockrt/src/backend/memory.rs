@@ -1,21 +1,22 @@
 //! Locks in this process's memory: for tests, first runs, and as the pattern for other backends.
 
+mod queue;
+
 use std::collections::HashMap;
-use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tokio::sync::Notify;
-
 use crate::backend::contract::Backend;
+use crate::backend::hint::Hint;
 use crate::claim::{Attempt, Capabilities, Claim, FenceStrength, Released, Renewed};
 use crate::clock::{Clock, Moment};
 use crate::error::BackendError;
 use crate::key::LockKey;
 use crate::token::{FencingToken, OwnerToken};
+use queue::Queue;
 
 const CAPABILITIES: Capabilities =
-    Capabilities::new("memory").fences(FenceStrength::Durable).wakes_on_release();
+    Capabilities::new("memory").fences(FenceStrength::Durable).wakes_on_release().queues_fairly();
 
 /// A hundred years, as on Redis.
 const LONGEST_TTL: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
@@ -38,8 +39,7 @@ struct Locks {
     held: HashMap<LockKey, Held>,
     /// One for all keys, as on Redis: a counter per key would stay for ever.
     last_fence: u64,
-    /// Who listens for a key; an entry lives while somebody does.
-    listeners: HashMap<LockKey, Arc<Notify>>,
+    queues: HashMap<LockKey, Queue>,
 }
 
 #[derive(Debug)]
@@ -68,6 +68,13 @@ impl Memory {
         self.locks().held.values().filter(|held| now < held.until).count()
     }
 
+    /// How many claims wait in queues at present.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        let now = self.0.clock.now();
+        self.locks().queues.values().filter(|queue| queue.is_of_use(now)).map(Queue::len).sum()
+    }
+
     fn locks(&self) -> MutexGuard<'_, Locks> {
         // Every change below is a single step, so a panic elsewhere leaves nothing half done.
         self.0.locks.lock().unwrap_or_else(PoisonError::into_inner)
@@ -94,10 +101,59 @@ impl Locks {
         FencingToken::new(self.last_fence)
     }
 
-    /// Forgets expired locks once they outnumber the live ones, so that memory stays bounded.
-    fn sweep(&mut self, now: Moment) {
+    /// Writes an owner, who gets a token.
+    fn grant(&mut self, key: &LockKey, owner: &OwnerToken, now: Moment, lasts: Duration) -> FencingToken {
+        // Forgets expired locks once they outnumber the live ones, so that memory stays bounded.
         if self.held.len() == self.held.capacity() {
             self.held.retain(|_, held| now < held.until);
+            self.queues.retain(|_, queue| queue.is_of_use(now));
+        }
+        self.held.insert(key.clone(), Held { owner: owner.clone(), until: now + lasts });
+        self.mint()
+    }
+
+    /// Frees a held lock: offers it to the first who waits, or deletes it. Gives those who are to be told.
+    fn hand_on(&mut self, key: &LockKey, now: Moment) -> Told {
+        let first = self.queues.get_mut(key).filter(|queue| queue.is_of_use(now)).and_then(Queue::pop);
+        let Some((first, next)) = first else {
+            self.held.remove(key);
+            return Told::default();
+        };
+        if next.is_none() {
+            self.queues.remove(key);
+        }
+        self.grant(key, &first.owner, now, first.offer);
+        // Whoever was offered it may be gone; the next one then looks when the offer ends.
+        Told { offered: Some(first.hint), next, look_at: now + first.offer }
+    }
+
+    /// Gives the place of `claim` in its queue up; whether it had one.
+    fn leave_queue(&mut self, claim: &Claim) -> bool {
+        let Some(queue) = self.queues.get_mut(claim.key()) else { return false };
+        let left = queue.leave(claim);
+        if queue.len() == 0 {
+            self.queues.remove(claim.key());
+        }
+        left
+    }
+}
+
+/// Who is to be told of an offer. That wakes them, and whoever is woken runs code of others, which may
+/// come back here: the locks are unlocked by then.
+#[derive(Default)]
+struct Told {
+    offered: Option<Arc<Hint>>,
+    next: Option<Arc<Hint>>,
+    look_at: Moment,
+}
+
+impl Told {
+    fn tell(self) {
+        if let Some(offered) = self.offered {
+            offered.call();
+        }
+        if let Some(next) = self.next {
+            next.look_at(self.look_at);
         }
     }
 }
@@ -124,12 +180,15 @@ impl Backend for Memory {
         if let Some(held) = locks.holder(claim.key(), now)
             && held.owner != *claim.owner()
         {
-            return Ok(Attempt::Held { free_in: Some(held.until.since(now)) });
+            let until = held.until;
+            if claim.waits() {
+                locks.queues.entry(claim.key().clone()).or_default().line_up(claim, until);
+            }
+            return Ok(Attempt::Held { free_in: Some(until.since(now)) });
         }
-        locks.sweep(now);
-        let held = Held { owner: claim.owner().clone(), until: now + claim.ttl() };
-        locks.held.insert(claim.key().clone(), held);
-        Ok(Attempt::Granted { fencing: Some(locks.mint()) })
+        locks.leave_queue(claim);
+        let fencing = locks.grant(claim.key(), claim.owner(), now, claim.ttl());
+        Ok(Attempt::Granted { fencing: Some(fencing) })
     }
 
     async fn renew(&self, claims: &[&Claim]) -> Vec<Renewed> {
@@ -149,95 +208,99 @@ impl Backend for Memory {
     async fn release(&self, claim: &Claim) -> Result<Released, BackendError> {
         let now = self.0.clock.now();
         let mut locks = self.locks();
-        match locks.holder(claim.key(), now) {
-            Some(held) if held.owner == *claim.owner() => {}
-            _ => return Ok(Released::NotHeld),
-        }
-        locks.held.remove(claim.key());
-        let listeners = locks.listeners.get(claim.key()).cloned();
-        // Whoever is woken runs code of others, which may come back here.
+        let holds = locks.holder(claim.key(), now).is_some_and(|held| held.owner == *claim.owner());
+        let left = locks.leave_queue(claim);
+        let told = if holds { locks.hand_on(claim.key(), now) } else { Told::default() };
         drop(locks);
-        if let Some(listeners) = listeners {
-            listeners.notify_waiters();
-        }
-        Ok(Released::Freed)
+        told.tell();
+        Ok(if holds || left { Released::Freed } else { Released::NotHeld })
     }
 
-    fn freed(&self, claim: &Claim) -> impl Future<Output = ()> + Send {
-        // The listener stands in the list from this call on, not from the first poll.
-        let listening = Listening::new(self, claim.key());
-        async move { listening.notified().await }
-    }
-}
-
-/// A place in the list of listeners, given up on drop.
-struct Listening {
-    memory: Memory,
-    key: LockKey,
-    notify: Arc<Notify>,
-}
-
-impl Listening {
-    fn new(memory: &Memory, key: &LockKey) -> Self {
-        let notify = Arc::clone(memory.locks().listeners.entry(key.clone()).or_default());
-        Self { memory: memory.clone(), key: key.clone(), notify }
-    }
-
-    async fn notified(&self) {
-        let notified = self.notify.notified();
-        let now = self.memory.0.clock.now();
-        // A lock that is free by now was freed before `notified` could see it.
-        if self.memory.locks().holder(&self.key, now).is_some() {
-            notified.await;
-        }
-    }
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        let mut locks = self.memory.locks();
-        // Ours ends here, where nobody else can count or take references to the same one.
-        drop(std::mem::take(&mut self.notify));
-        if locks.listeners.get(&self.key).is_some_and(|listed| Arc::strong_count(listed) == 1) {
-            locks.listeners.remove(&self.key);
+    async fn freed(&self, claim: &Claim) {
+        let hint = self.locks().queues.get(claim.key()).and_then(|queue| queue.hint_of(claim));
+        // Without a place it was offered the lock, or has not asked for it: in both cases it should.
+        if let Some(hint) = hint {
+            hint.heard(self.0.clock).await;
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::time::{sleep, timeout};
 
     use super::*;
     use crate::token::{OwnerLabel, ProcessRandom};
 
-    fn claim(number: u32) -> Claim {
+    const MS: Duration = Duration::from_millis(1);
+
+    fn claim(ttl: Duration) -> Claim {
         let owner = OwnerToken::fresh(&OwnerLabel::new("test"), ProcessRandom::get().unwrap());
-        Claim::new(LockKey::new(format!("k{number}")).unwrap(), owner, Duration::from_secs(1), true)
+        Claim::new(LockKey::new("k").unwrap(), owner, ttl, true)
     }
 
-    #[test]
-    fn listeners_that_leave_together_leave_no_entry() {
-        let memory = Memory::new();
-        let claims: Vec<_> = (0..500).map(claim).collect();
-        let step = AtomicUsize::new(0);
-        let meet = |count: usize| {
-            step.fetch_add(1, Ordering::SeqCst);
-            while step.load(Ordering::SeqCst) < count * 2 {
-                std::hint::spin_loop();
-            }
-        };
-        std::thread::scope(|threads| {
-            for _ in 0..2 {
-                threads.spawn(|| {
-                    for (round, claim) in claims.iter().enumerate() {
-                        let listening = memory.freed(claim);
-                        meet(round + 1);
-                        drop(listening);
-                    }
-                });
-            }
-        });
-        assert_eq!(memory.locks().listeners.len(), 0);
+    async fn granted(memory: &Memory, claim: &Claim) -> bool {
+        matches!(memory.try_acquire(claim).await, Ok(Attempt::Granted { .. }))
+    }
+
+    /// A held lock and two who wait for it.
+    async fn queue(ttl: Duration) -> (Memory, [Claim; 3]) {
+        let (memory, claims) = (Memory::on(Clock::tokio()), [claim(MS * 60_000), claim(ttl), claim(ttl)]);
+        assert!(granted(&memory, &claims[0]).await);
+        assert!(!granted(&memory, &claims[1]).await && !granted(&memory, &claims[2]).await);
+        assert_eq!(memory.waiting(), 2);
+        (memory, claims)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_release_offers_the_lock_to_the_first_who_waits() {
+        let (memory, [holder, first, second]) = queue(MS * 60_000).await;
+        memory.release(&holder).await.unwrap();
+        memory.freed(&first).await;
+        assert!(!granted(&memory, &holder).await && !granted(&memory, &second).await);
+        sleep(MS * 199).await;
+        assert!(granted(&memory, &first).await);
+        sleep(MS * 1_000).await;
+        assert!(!granted(&memory, &second).await, "the offer was taken, for its whole ttl");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_offer_that_nobody_takes_ends_and_the_next_one_looks_then() {
+        for (ttl, offer_ms) in [(MS * 60_000, 200), (MS * 30, 30)] {
+            let (memory, [holder, _, second]) = queue(ttl).await;
+            memory.release(&holder).await.unwrap();
+            assert!(timeout(MS * (offer_ms - 1), memory.freed(&second)).await.is_err());
+            assert!(timeout(MS * 2, memory.freed(&second)).await.is_ok());
+            assert!(granted(&memory, &second).await);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_gives_up_leaves_no_place_and_hands_an_offer_on() {
+        let (memory, [holder, first, second]) = queue(MS * 60_000).await;
+        memory.release(&holder).await.unwrap();
+        assert_eq!(memory.release(&first).await.unwrap(), Released::Freed);
+        memory.freed(&second).await;
+        assert!(granted(&memory, &second).await);
+        let third = claim(MS * 60_000);
+        assert!(!granted(&memory, &third).await);
+        assert_eq!(memory.release(&third).await.unwrap(), Released::Freed);
+        assert_eq!(memory.release(&third).await.unwrap(), Released::NotHeld);
+        assert_eq!(memory.waiting(), 0);
+        assert!(memory.locks().queues.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn places_that_nobody_gives_up_are_forgotten() {
+        let (memory, [holder, ..]) = queue(MS * 60_000).await;
+        sleep(MS * 60_000 + MS * 60_000).await;
+        assert_eq!((memory.held(), memory.waiting()), (0, 0));
+        assert_eq!(memory.release(&holder).await.unwrap(), Released::NotHeld);
+        for number in 0..1_000 {
+            let key = LockKey::new(format!("k{number}")).unwrap();
+            let owner = OwnerToken::fresh(&OwnerLabel::new("test"), ProcessRandom::get().unwrap());
+            assert!(granted(&memory, &Claim::new(key, owner, MS * 60_000, false)).await);
+        }
+        assert!(memory.locks().queues.is_empty());
     }
 }

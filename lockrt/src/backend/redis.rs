@@ -1,36 +1,68 @@
 //! One Redis server.
 //!
+//! # Keys
+//!
+//! | key | value | expiry |
+//! |---|---|---|
+//! | the lock | `<label>#<attempt>#<nonce>` of its owner; a `?` behind it while it is offered | the ttl, or that of the offer |
+//! | `{<lock>}:queue` | sorted set of those who wait, `<offer ms>\|<channel>\|<owner>`, in their order | 1 min longer than the lock's |
+//! | `<prefix>{<number>}:fencing` | sorted set whose member `last` has the last fencing token of a cluster slot | none; at most 16,384 of them, 2 MB |
+//!
 //! A lock is a plain string, as `SET key value NX PX ttl` writes it: locks that other programs keep
-//! under the same key exclude ours, and ours exclude them. Beside the locks there is one key per
-//! cluster slot, `<prefix>{<number>}:fencing`, a sorted set whose one member `last` has the last fencing
-//! token as its score; it has no expiry, so a busy server holds at most 16,384 of them, 2 MB in all. A release publishes an empty message on
-//! the channel `<lock key>:freed`.
+//! under the same key exclude ours, and ours exclude them.
+//!
+//! # Queue and hand-off
+//!
+//! A claim that waits takes a place in the queue with its attempt. Who releases offers the lock to the
+//! first in the queue: the script writes that owner and a `?`, for 200 ms at most, and tells its
+//! client. That takes it by an ordinary attempt, for its whole ttl and with a new token. Nobody else
+//! can come first, and nobody asks meanwhile.
+//!
+//! Messages go to the channel of a client, `<prefix>waiter:<number>`:
+//!
+//! | message | says |
+//! |---|---|
+//! | `offer <ms> <owner> <lock>` | the lock is yours if you take it soon |
+//! | `standby <ms> <owner>` | it was offered to the one before you; look when that has ended |
+//!
+//! A message is a hint. One that nobody hears costs the next in the queue the time of an offer; an
+//! offeree and its next one that both died cost those behind them a lease. A client that has lost its
+//! connection listens first, then all its waiters look. Where a user may not listen or publish, and
+//! behind holders that do not release as we do (other programs, keys without an expiry), waiters look
+//! every 200 ms.
 
 mod connection;
 pub(crate) mod failure;
 mod link;
+mod names;
+mod places;
 mod scripts;
 mod slots;
 mod url;
-mod wakeups;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use redis::{Pipeline, RedisError, RedisResult, Value};
+use redis::{Pipeline, RedisResult, Value};
 
 use crate::backend::contract::Backend;
 use crate::backoff::{Backoff, spread};
 use crate::claim::{Attempt, Capabilities, Claim, FenceStrength, Released, Renewed};
 use crate::clock::Clock;
-use crate::error::{BackendError, SetupError};
+use crate::error::{BackendError, Outcome, SetupError};
 use crate::masking::masked;
-use connection::Connection;
+use connection::{Connection, Ear};
 use link::Link;
-use scripts::{LOCKS_PER_CALL, Script};
+use names::Names;
+use places::Place;
+use scripts::{Answer, LOCKS_PER_CALL, Script};
 
 const CAPABILITIES: Capabilities =
-    Capabilities::new("redis").fences(FenceStrength::Durable).wakes_on_release();
+    Capabilities::new("redis").fences(FenceStrength::Durable).wakes_on_release().queues_fairly();
+
+/// How often a waiting claim looks at a key whose holder will not call it, a quarter more or less.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Renewal calls that share a round trip. Other commands pass between two round trips, so an
 /// acquire waits for at most this many calls, about 2 ms.
@@ -42,7 +74,6 @@ const CALLS_PER_ROUND: usize = 8;
 /// keys: `maxmemory-policy noeviction`.
 pub struct Redis {
     link: Arc<Link>,
-    fence_prefix: String,
     url: String,
 }
 
@@ -53,13 +84,16 @@ impl Redis {
     /// # Errors
     ///
     /// [`SetupError::UnknownScheme`], or [`SetupError::InvalidUrl`] with what is wrong with it. TLS
-    /// (`rediss://`) is not supported yet.
+    /// (`rediss://`) is not supported yet. [`SetupError::System`] if the system gives no random numbers.
     pub fn from_url(url: &str) -> Result<Self, SetupError> {
-        let link = Arc::new(Link::new(url::client(url)?, |_| {}));
-        Ok(Self { link, fence_prefix: "lockrt:".to_owned(), url: masked(url) })
+        let client = getrandom::u64()
+            .map_err(|error| SetupError::System { what: "random numbers", reason: error.to_string() })?;
+        let ear = Ear { names: Names::new("lockrt:", client), places: Arc::default() };
+        Ok(Self { link: Arc::new(Link::new(url::client(url)?, ear)), url: masked(url) })
     }
 
-    /// Sets what stands before the names of the keys with the fencing tokens, `lockrt:` by default.
+    /// Sets what stands before the names of the keys with the fencing tokens, and of the channels on
+    /// which waiting clients listen, `lockrt:` by default.
     ///
     /// Clients that share locks must share this: two prefixes are two sequences of tokens. It need
     /// not be the prefix of the locks, since a token may rise for several of them.
@@ -73,7 +107,9 @@ impl Redis {
             let reason = "braces choose the cluster slot; leave them out";
             return Err(SetupError::InvalidPrefix { prefix: prefix.to_owned(), reason });
         }
-        prefix.clone_into(&mut self.fence_prefix);
+        if let Some(link) = Arc::get_mut(&mut self.link) {
+            link.name_by(link.names().with_prefix(prefix));
+        }
         Ok(self)
     }
 
@@ -86,20 +122,23 @@ impl Redis {
         self
     }
 
-    /// The key with the last token of the slot of `lock`. One per lock would stay for ever.
-    fn fence_of(&self, lock: &str) -> String {
-        format!("{}{{{}}}:fencing", self.fence_prefix, slots::number_in(slots::slot_of(lock)))
-    }
-
     /// One call of `script`, which is loaded if the server has forgotten it.
     async fn call(&self, script: &Script, cmd: &redis::Cmd) -> Result<Value, BackendError> {
-        let connection = self.link.connection().await?;
+        self.call_on(&*self.link.connection().await?, script, cmd).await
+    }
+
+    async fn call_on(
+        &self,
+        connection: &Connection,
+        script: &Script,
+        cmd: &redis::Cmd,
+    ) -> Result<Value, BackendError> {
         let mut answer = connection.ask(cmd).await;
         if is_no_script(&answer) {
-            self.load(&connection, script).await?;
+            self.load(connection, script).await?;
             answer = connection.ask(cmd).await;
         }
-        answer.map_err(|error| self.link.failed(&connection, &error))
+        answer.map_err(|error| self.link.failed(connection, &error))
     }
 
     async fn load(&self, connection: &Connection, script: &Script) -> Result<(), BackendError> {
@@ -138,29 +177,23 @@ impl Redis {
             .collect()
     }
 
-    /// Waits on one connection until the key of `claim` is free or a release of it is told.
-    async fn freed_on(&self, connection: &Arc<Connection>, claim: &Claim) -> Result<(), Ended> {
-        let lock = claim.key().as_str();
-        let mut listener = connection.listen(&wakeups::channel_of(lock)).await?;
-        // A release before the subscription was told to nobody, one after this answer will be heard.
-        if connection.ask(redis::cmd("EXISTS").arg(lock)).await? == Value::Int(0) {
-            return Ok(());
-        }
-        listener.told.changed().await.map_err(|_| Ended::Topic)
+    /// One attempt of a claim that waits: if the lock is held it takes a place in the queue.
+    async fn line_up(&self, claim: &Claim, place: &Place, again: bool) -> Result<Answer, BackendError> {
+        let connection = self.link.connection().await?;
+        place.moves_to(connection.number());
+        let names = self.link.names();
+        let cmd = if connection.hears() {
+            scripts::line_up(claim, names, again)?
+        } else {
+            scripts::acquire(claim, names)?
+        };
+        scripts::acquired(&self.call_on(&connection, &scripts::ACQUIRE, &cmd).await?)
     }
 }
 
-/// Why waiting on a connection ended without a wake-up.
-enum Ended {
-    /// The connection broke, or the channel was unsubscribed.
-    Topic,
-    Failed(RedisError),
-}
-
-impl From<RedisError> for Ended {
-    fn from(error: RedisError) -> Self {
-        Self::Failed(error)
-    }
+/// When to look again after somebody who will not call.
+fn look(claim: &Claim) -> Duration {
+    spread(LOOK, claim.owner().attempt().wrapping_add(Clock::system().now().as_nanos()))
 }
 
 fn is_no_script(answer: &RedisResult<Value>) -> bool {
@@ -180,7 +213,7 @@ impl fmt::Debug for Redis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redis")
             .field("url", &self.url)
-            .field("fence_prefix", &self.fence_prefix)
+            .field("fence_prefix", &self.link.names().prefix())
             .finish_non_exhaustive()
     }
 }
@@ -191,8 +224,24 @@ impl Backend for Redis {
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt, BackendError> {
-        let cmd = scripts::acquire(claim, &self.fence_of(claim.key().as_str()))?;
-        scripts::acquired(&self.call(&scripts::ACQUIRE, &cmd).await?)
+        if !claim.waits() {
+            let cmd = scripts::acquire(claim, self.link.names())?;
+            return Ok(scripts::acquired(&self.call(&scripts::ACQUIRE, &cmd).await?)?.into());
+        }
+        let owner = claim.owner().wire();
+        let (place, again) = self.link.places().enter(&owner);
+        place.hint.forget();
+        let answer = self.line_up(claim, &place, again).await;
+        match &answer {
+            Ok(Answer::Granted(_)) => self.link.places().leave(&owner),
+            Ok(Answer::Held { called: false, .. }) => place.hint.look_at(Clock::system().now() + look(claim)),
+            // Nobody will release what was never sent.
+            Err(error) if !again && error.outcome() == Outcome::NotApplied => {
+                self.link.places().leave(&owner);
+            }
+            Ok(Answer::Held { .. }) | Err(_) => {}
+        }
+        answer.map(Attempt::from)
     }
 
     async fn renew(&self, claims: &[&Claim]) -> Vec<Renewed> {
@@ -209,24 +258,32 @@ impl Backend for Redis {
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released, BackendError> {
-        scripts::released(&self.call(&scripts::RELEASE, &scripts::release(claim)).await?)
+        if claim.waits() {
+            self.link.places().leave(&claim.owner().wire());
+        }
+        let cmd = scripts::release(claim, self.link.names());
+        scripts::released(&self.call(&scripts::RELEASE, &cmd).await?)
     }
 
     async fn freed(&self, claim: &Claim) {
+        let Some(place) = self.link.places().get(&claim.owner().wire()) else {
+            // It has not asked, so nobody will call it.
+            return tokio::time::sleep(look(claim)).await;
+        };
         let mut pauses = Backoff::unanswered();
         loop {
             if let Ok(connection) = self.link.connection().await {
-                match self.freed_on(&connection, claim).await {
-                    Ok(()) => return,
-                    // Perhaps this user may not subscribe. Waiters poll anyway.
-                    Err(Ended::Failed(error)) if failure::after_sending(&error).is_permanent() => {
-                        return std::future::pending().await;
-                    }
-                    Err(_) => {}
+                if place.moves_to(connection.number()) {
+                    return;
                 }
+                tokio::select! {
+                    () = place.hint.heard(Clock::system()) => return,
+                    () = connection.ended() => {}
+                }
+            } else {
+                let now = Clock::system().now();
+                tokio::time::sleep(spread(pauses.pause(), now.as_nanos())).await;
             }
-            let now = Clock::system().now();
-            tokio::time::sleep(spread(pauses.pause(), now.as_nanos())).await;
         }
     }
 }

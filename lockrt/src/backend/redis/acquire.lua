@@ -1,17 +1,36 @@
 -- One attempt to take a lock.
--- KEYS: the lock, the fence of its slot. ARGV: the owner's value, the ttl in ms.
--- Answers the fencing token as text, or as a number the ms the holder has left (-1: no end).
+-- KEYS: the lock, the fence of its slot, and for a claim that waits the queue.
+-- ARGV: the owner's value, the ttl in ms, and for a claim that waits its place in the queue, then 1 if it may have that by now.
+-- Answers the fencing token as text. If the lock is held: the ms that the holder has left (-1: no end), and whether the
+-- claim will be called from its place (1) or has to look by itself (0).
 -- The lock is written last, so an error raised on the way means that nothing was taken.
 local call = redis.call
-local lock, fence = KEYS[1], KEYS[2]
-local owner, ttl = ARGV[1], ARGV[2]
+local lock, fence, owner, ttl, place = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 -- PX 0 would be refused by the server, but a later PEXPIRE 0 would delete the key.
 if not ((tonumber(ttl) or 0) >= 1) then
   return redis.error_reply('ERR a ttl is at least 1 ms')
 end
 local holder = call('GET', lock)
-if holder and holder ~= owner then
-  return call('PTTL', lock)
+-- A `?` behind an owner's value: it was offered the lock and has not taken it yet.
+if holder and holder ~= owner and holder ~= owner .. '?' then
+  local left = call('PTTL', lock)
+  if not place then
+    return { left, 0 }
+  end
+  local queue = KEYS[3]
+  -- An order by time would let others pass when the clock is set back.
+  local last = redis.pcall('ZRANGE', queue, '-1', '-1', 'WITHSCORES')
+  if last.err or type(redis.pcall('ZADD', queue, 'NX', (last[2] or 0) + 1, place)) == 'table' then
+    return { left, 0 }
+  end
+  -- Each waiter looks again when the holder's lease ends, at the latest.
+  local stays = math.max(left, 0) + 60000
+  if call('PTTL', queue) < stays then
+    call('PEXPIRE', queue, stays)
+  end
+  -- Holders that are not ours will not call anybody.
+  local called = left >= 0 and string.find(holder, '^[^#]*#%d+#%x+%??$')
+  return { left, called and 1 or 0 }
 end
 -- The server's microseconds, put together as text: a number would be printed and parsed again by every command.
 local now = call('TIME')
@@ -28,6 +47,9 @@ if call('ZADD', fence, 'GT', 'CH', token, 'last') == 0 then
   end
   token = string.format('%.0f', last + 1)
   call('ZADD', fence, token, 'last')
+end
+if ARGV[4] then
+  redis.pcall('ZREM', KEYS[3], place)
 end
 call('SET', lock, owner, 'PX', ttl)
 return token

@@ -1,14 +1,19 @@
 //! One connection to the server, and how its death is noticed.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use once_cell::sync::OnceCell;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, PushInfo, RedisError, RedisResult, Value};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, Pipeline, PushInfo, PushKind, RedisError, RedisResult, Value,
+};
+use tokio::sync::watch;
 
-use crate::backend::redis::scripts::{ACQUIRE, RELEASE, RENEW};
-use crate::backend::redis::wakeups::{Listener, Wakeups};
+use crate::backend::redis::names::Names;
+use crate::backend::redis::places::{Places, Unwanted};
+use crate::backend::redis::scripts::{self, ACQUIRE, RELEASE, RENEW};
 use crate::clock::{Clock, Moment};
 
 /// How long an attempt to connect may take, the name look-up and the greeting included.
@@ -26,43 +31,66 @@ const QUEUE: usize = 1_024;
 /// A connection that has been greeted. It dies once and is then replaced by a new one.
 #[derive(Debug)]
 pub(super) struct Connection {
-    /// Commands and pushed messages share it, so a wake-up cannot overtake the answer before it.
+    /// Commands and pushed messages share it, so a message cannot overtake the answer before it.
     driver: MultiplexedConnection,
+    number: u64,
     silence: Mutex<Silence>,
-    wakeups: Arc<Wakeups>,
+    ended: Arc<watch::Sender<bool>>,
+    /// Whether the server tells it what becomes of places in queues.
+    hears: AtomicBool,
+}
+
+/// What a client listens for on its connections.
+#[derive(Debug)]
+pub(super) struct Ear {
+    pub(super) names: Names,
+    pub(super) places: Arc<Places>,
 }
 
 impl Connection {
-    /// Connects and tells the server the scripts. Gives also its `INFO memory`, if it may be asked.
-    pub(super) async fn open(client: &Client) -> RedisResult<(Arc<Self>, Option<String>)> {
-        let wakeups = Arc::new(Wakeups::default());
+    /// Connects, listens and tells the server the scripts. Gives also its `INFO memory`, if it may be
+    /// asked.
+    pub(super) async fn open(client: &Client, ear: &Ear) -> RedisResult<(Arc<Self>, Option<String>)> {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        let ended = Arc::new(watch::channel(false).0);
         let back = Arc::new(OnceCell::<Weak<Self>>::new());
         let config = AsyncConnectionConfig::new()
             // The keeper bounds each call; the driver's own time-out would only guess.
             .set_response_timeout(None)
             .set_connection_timeout(Some(CONNECT))
             .set_pipeline_buffer_size(QUEUE)
-            .set_push_sender(receiver(Arc::clone(&wakeups), Arc::clone(&back)));
+            .set_push_sender(receiver(Arc::clone(&ear.places), Arc::clone(&ended), Arc::clone(&back)));
         let driver = client.get_multiplexed_async_connection_with_config(&config).await?;
-        let connection = Arc::new(Self { driver, silence: Mutex::new(Silence::new()), wakeups });
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        let (silence, hears) = (Mutex::new(Silence::new()), AtomicBool::new(false));
+        let connection = Arc::new(Self { driver, number, silence, ended, hears });
         // Weak: the driver's task owns the receiver, and must end with the connection.
         let _ = back.set(Arc::downgrade(&connection));
-        let memory = connection.set_up().await?;
+        let memory = tokio::time::timeout(CONNECT, connection.set_up(&ear.names.channel())).await;
+        let memory = memory.map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))??;
         Ok((connection, memory))
     }
 
-    /// Loads the scripts ahead of their first calls. A server that refuses will say so again then.
-    async fn set_up(&self) -> RedisResult<Option<String>> {
+    /// Listens, and loads the scripts ahead of their first calls. A server that refuses will say so again then.
+    async fn set_up(&self, channel: &str) -> RedisResult<Option<String>> {
         let mut pipeline = redis::pipe();
         pipeline.add_command(ACQUIRE.load()).add_command(RENEW.load()).add_command(RELEASE.load());
         pipeline.cmd("INFO").arg("memory").ignore_errors();
-        let bounded = tokio::time::timeout(CONNECT, self.ask_all(&pipeline));
-        let mut answers = match bounded.await {
-            Ok(answers) => answers?,
-            Err(_) => return Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
-        };
-        let memory = answers.pop().and_then(Result::ok);
+        let mut driver = self.driver.clone();
+        let listening = self.watched(driver.subscribe(channel));
+        let (listens, answers) = tokio::join!(listening, self.ask_all(&pipeline));
+        // This user may not listen, perhaps; then nobody calls its claims, and they look by themselves.
+        self.hears.store(listens.is_ok(), Ordering::Release);
+        let memory = answers?.pop().and_then(Result::ok);
         Ok(memory.and_then(|memory| redis::from_redis_value(memory).ok()))
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn hears(&self) -> bool {
+        self.hears.load(Ordering::Acquire)
     }
 
     /// One command, one round trip.
@@ -77,41 +105,30 @@ impl Connection {
         self.watched(pipeline.query_async(&mut driver)).await
     }
 
-    /// Listens on `channel`, and sees to it that the server tells what is published there.
-    pub(super) async fn listen(self: &Arc<Self>, channel: &str) -> RedisResult<Listener> {
-        let (listener, idle) = self.wakeups.listen(channel);
-        self.unsubscribe(idle);
-        if !listener.subscribed {
-            let mut driver = self.driver.clone();
-            self.watched(driver.subscribe(channel)).await?;
-        }
-        Ok(listener)
-    }
-
-    /// In a task of its own, which lives as long as the round trip: nobody waits for it.
-    fn unsubscribe(self: &Arc<Self>, channels: Vec<Vec<u8>>) {
-        if channels.is_empty() {
-            return;
-        }
-        let this = Arc::clone(self);
+    /// Hands an offer on that nobody here waits for, in a task that lives as long as the round trip. If it fails the
+    /// offer ends by itself.
+    fn decline(self: &Arc<Self>, unwanted: &Unwanted) {
+        let (this, decline) = (Arc::clone(self), scripts::decline(unwanted));
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                let mut driver = this.driver.clone();
-                let _ = this.watched(driver.unsubscribe(channels)).await;
-            });
+            runtime.spawn(async move { this.ask(&decline).await });
         }
     }
 
     /// Gives the connection up; calls in progress may still be answered on it.
     pub(super) fn close(&self) {
-        self.wakeups.close();
+        self.ended.send_replace(true);
+    }
+
+    /// Resolves when the connection has ended.
+    pub(super) async fn ended(&self) {
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
     }
 
     pub(super) fn is_usable(&self) -> bool {
         if self.silence().so_far(Clock::system().now()) >= SILENCE {
             self.close();
         }
-        !self.wakeups.is_closed()
+        !*self.ended.borrow()
     }
 
     /// Notes whether and when `call` is answered.
@@ -129,13 +146,20 @@ impl Connection {
 
 /// What the driver hands pushed messages to; it runs inside the driver's task.
 fn receiver(
-    wakeups: Arc<Wakeups>,
+    places: Arc<Places>,
+    ended: Arc<watch::Sender<bool>>,
     back: Arc<OnceCell<Weak<Connection>>>,
 ) -> impl Fn(PushInfo) -> Result<(), ()> + Send + Sync + 'static {
     move |push| {
-        let idle = wakeups.pushed(&push);
-        if let Some(connection) = back.get().and_then(Weak::upgrade) {
-            connection.unsubscribe(idle);
+        match (push.kind, push.data.get(1)) {
+            (PushKind::Disconnection, _) => drop(ended.send_replace(true)),
+            (PushKind::Message, Some(Value::BulkString(message))) => {
+                let unwanted = std::str::from_utf8(message).ok().and_then(|message| places.told(message));
+                if let Some((unwanted, connection)) = unwanted.zip(back.get().and_then(Weak::upgrade)) {
+                    connection.decline(&unwanted);
+                }
+            }
+            _ => {}
         }
         Ok(())
     }

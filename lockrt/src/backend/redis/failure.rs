@@ -93,7 +93,7 @@ fn known(code: &str) -> Option<(&'static str, bool)> {
         "NOAUTH" => ("it wants a password; write redis://user:password@host:port", true),
         "NOPERM" => (
             "this user may not run the commands of locks: get, set, del, pexpire, pttl, exists, time, zadd, \
-             zscore, evalsha, script|load, publish, subscribe",
+             zscore, zrange, zrem, evalsha, script|load, publish, subscribe",
             true,
         ),
         "WRONGPASS" => ("user name or password is wrong; correct them in the URL", true),

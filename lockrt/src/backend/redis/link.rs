@@ -6,8 +6,10 @@ use std::time::Duration;
 use redis::{Client, RedisError};
 use tokio::sync::watch;
 
-use crate::backend::redis::connection::Connection;
+use crate::backend::redis::connection::{Connection, Ear};
 use crate::backend::redis::failure;
+use crate::backend::redis::names::Names;
+use crate::backend::redis::places::Places;
 use crate::backoff::{Backoff, spread};
 use crate::clock::{Clock, Moment};
 use crate::error::BackendError;
@@ -20,6 +22,7 @@ type Opened = Result<Arc<Connection>, BackendError>;
 /// The way to the server. At most one attempt to connect is under way, whoever asks.
 pub(super) struct Link {
     client: Client,
+    ear: Ear,
     warn: fn(&str),
     state: Mutex<State>,
 }
@@ -41,17 +44,30 @@ enum Phase {
 }
 
 impl Link {
-    pub(super) fn new(client: Client, warn: fn(&str)) -> Self {
+    pub(super) fn new(client: Client, ear: Ear) -> Self {
         let (phase, last_failure) = (Phase::Idle, Moment::from_nanos(0));
         Self {
             client,
-            warn,
+            ear,
+            warn: |_| {},
             state: Mutex::new(State { phase, failures: Backoff::unanswered(), last_failure }),
         }
     }
 
     pub(super) fn warn_by(&mut self, warn: fn(&str)) {
         self.warn = warn;
+    }
+
+    pub(super) fn name_by(&mut self, names: Names) {
+        self.ear.names = names;
+    }
+
+    pub(super) fn names(&self) -> &Names {
+        &self.ear.names
+    }
+
+    pub(super) fn places(&self) -> &Places {
+        &self.ear.places
     }
 
     /// The connection, made first if there is none.
@@ -115,7 +131,7 @@ impl Link {
 
     /// Connects once. Gives also what the server says of its memory.
     async fn open(&self) -> (Opened, Option<String>) {
-        let opened = Connection::open(&self.client).await;
+        let opened = Connection::open(&self.client, &self.ear).await;
         let mut state = self.state();
         match opened {
             Ok((connection, memory)) => {

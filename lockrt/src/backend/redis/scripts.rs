@@ -6,6 +6,8 @@ use once_cell::sync::Lazy;
 use redis::{Cmd, Value};
 
 use crate::backend::redis::failure;
+use crate::backend::redis::names::{Names, queue_of};
+use crate::backend::redis::places::Unwanted;
 use crate::claim::{Attempt, Claim, Released, Renewed};
 use crate::error::BackendError;
 use crate::token::FencingToken;
@@ -13,6 +15,10 @@ use crate::token::FencingToken;
 pub(super) static ACQUIRE: Lazy<Script> = Lazy::new(|| Script::new(include_str!("acquire.lua")));
 pub(super) static RENEW: Lazy<Script> = Lazy::new(|| Script::new(include_str!("renew.lua")));
 pub(super) static RELEASE: Lazy<Script> = Lazy::new(|| Script::new(include_str!("release.lua")));
+
+/// For how long a waiter is offered a lock before the next one looks: many round trips, and short for one who waits
+/// behind a process that was stopped.
+const OFFER_MS: u64 = 200;
 
 /// How many locks one call renews; the server does nothing else meanwhile, for about 0.2 ms.
 pub(super) const LOCKS_PER_CALL: usize = 100;
@@ -44,32 +50,87 @@ impl Script {
     }
 }
 
-pub(super) fn acquire(claim: &Claim, fence: &str) -> Result<Cmd, BackendError> {
+/// The answer to an attempt.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Granted(FencingToken),
+    /// Whether the claim is called from its place, or has to look by itself.
+    Held {
+        free_in: Option<Duration>,
+        called: bool,
+    },
+}
+
+impl From<Answer> for Attempt {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::Granted(token) => Self::Granted { fencing: Some(token) },
+            Answer::Held { free_in, .. } => Self::Held { free_in },
+        }
+    }
+}
+
+/// An attempt that takes no place in the queue.
+pub(super) fn acquire(claim: &Claim, names: &Names) -> Result<Cmd, BackendError> {
     let (lock, owner, ttl_ms) = (claim.key().as_str(), claim.owner().wire(), usable_ttl_ms(claim)?);
+    let fence = names.fence_of(lock);
     let mut cmd = ACQUIRE.call(2, 4, lock.len() + fence.len() + owner.len() + 20);
     cmd.arg(lock).arg(fence).arg(owner).arg(ttl_ms);
     Ok(cmd)
 }
 
-pub(super) fn acquired(answer: &Value) -> Result<Attempt, BackendError> {
+/// An attempt that takes a place if the lock is held; `again` if the claim may have it by now.
+pub(super) fn line_up(claim: &Claim, names: &Names, again: bool) -> Result<Cmd, BackendError> {
+    let (lock, owner, ttl_ms) = (claim.key().as_str(), claim.owner().wire(), usable_ttl_ms(claim)?);
+    let (fence, queue, place) = (names.fence_of(lock), queue_of(lock), place_of(claim, &owner, names));
+    let bytes = lock.len() + fence.len() + queue.len() + owner.len() + place.len() + 20;
+    let mut cmd = ACQUIRE.call(3, 7, bytes);
+    cmd.arg(lock).arg(fence).arg(queue).arg(owner).arg(ttl_ms).arg(place);
+    if again {
+        cmd.arg(1);
+    }
+    Ok(cmd)
+}
+
+fn place_of(claim: &Claim, owner: &str, names: &Names) -> String {
+    names.place_of(owner, claim.ttl_ms().clamp(1, OFFER_MS))
+}
+
+pub(super) fn acquired(answer: &Value) -> Result<Answer, BackendError> {
     match answer {
         Value::BulkString(token) => {
             let token = std::str::from_utf8(token).ok().and_then(|token| token.parse().ok());
-            let token = token.ok_or_else(failure::unexpected_answer)?;
-            Ok(Attempt::Granted { fencing: Some(FencingToken::new(token)) })
+            Ok(Answer::Granted(FencingToken::new(token.ok_or_else(failure::unexpected_answer)?)))
         }
-        // -1 is a holder without an expiry, as written by hand or by another program.
-        Value::Int(left) => {
-            Ok(Attempt::Held { free_in: u64::try_from(*left).ok().map(Duration::from_millis) })
-        }
+        Value::Array(held) => match held.as_slice() {
+            // -1 is a holder without an expiry, as written by hand or by another program.
+            [Value::Int(left), Value::Int(called)] => Ok(Answer::Held {
+                free_in: u64::try_from(*left).ok().map(Duration::from_millis),
+                called: *called == 1,
+            }),
+            _ => Err(failure::unexpected_answer()),
+        },
         _ => Err(failure::unexpected_answer()),
     }
 }
 
-pub(super) fn release(claim: &Claim) -> Cmd {
-    let (lock, owner) = (claim.key().as_str(), claim.owner().wire());
-    let mut cmd = RELEASE.call(1, 2, lock.len() + owner.len());
-    cmd.arg(lock).arg(owner);
+pub(super) fn release(claim: &Claim, names: &Names) -> Cmd {
+    let owner = claim.owner().wire();
+    let place = claim.waits().then(|| place_of(claim, &owner, names));
+    free(claim.key().as_str(), &owner, place.as_deref())
+}
+
+/// Hands an offer on that was not taken, and spares the lock if it was.
+pub(super) fn decline(unwanted: &Unwanted) -> Cmd {
+    // The value under which a lock is offered; one that was taken has no `?`.
+    free(&unwanted.lock, &format!("{}?", unwanted.owner), None)
+}
+
+fn free(lock: &str, owner: &str, place: Option<&str>) -> Cmd {
+    let queue = queue_of(lock);
+    let bytes = lock.len() + queue.len() + owner.len() + place.map_or(0, str::len);
+    let mut cmd = RELEASE.call(2, 4, bytes);
+    cmd.arg(lock).arg(queue).arg(owner).arg(place);
     cmd
 }
 
