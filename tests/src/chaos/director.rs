@@ -80,6 +80,7 @@ async fn judge(class: Class, plan: &Plan, mut dice: Dice) -> Result<Row, String>
     let history = recorder.history();
     let overlaps = overlaps(&history.grants);
     let late = late(&history.waits, &history.stalls);
+    let latest = late.iter().max_by_key(|(late_ns, _)| *late_ns);
     Ok(Row {
         class,
         load,
@@ -94,7 +95,7 @@ async fn judge(class: Class, plan: &Plan, mut dice: Dice) -> Result<Row, String>
         falling_tokens: disorder(&history.grants, class.loses_data()),
         early_waits: early(&history.waits),
         late_waits: late.len() as u64,
-        lateness_ms: late.into_iter().max().unwrap_or_default() / 1_000_000,
+        latest: latest.map(|(late_ns, wait)| format!("{} ms late, {wait:?}", late_ns / 1_000_000)),
         recovery_ms,
         leaks: left + history.unclean as u64,
         troubles: history.troubles.clone(),

@@ -23,8 +23,8 @@ pub(super) struct Row {
     pub(super) falling_tokens: u64,
     pub(super) early_waits: u64,
     pub(super) late_waits: u64,
-    /// The latest of them.
-    pub(super) lateness_ms: u64,
+    /// The latest of them, in words.
+    pub(super) latest: Option<String>,
     /// Until the last hot key was granted again; none if one never was.
     pub(super) recovery_ms: Option<u64>,
     /// Keys that stayed without a holder, and managers that could not shut down in order.
@@ -45,22 +45,20 @@ impl Row {
         let injections = if class == Class::Baseline { 1 } else { self.injections };
         let refused = if class.must_be_refused() { self.refused } else { 1 };
         let recovered = self.recovery_ms.is_some_and(|ms| ms <= RECOVERY_MS);
+        let with = |example: &Option<String>| {
+            let example = example.clone().unwrap_or_default();
+            move |complaint| format!("{complaint}: {example}")
+        };
         let found = [
             some(injections, "injections, so nothing was tested"),
             some(self.grants, "grants, so nothing was tested"),
             some(refused, "refused writes, so no holder came too late"),
-            none(overlaps, "grants while an earlier holder was still at work").map(|complaint| {
-                match &self.overlap {
-                    Some(overlap) => format!("{complaint}: {overlap}"),
-                    None => complaint,
-                }
-            }),
+            none(overlaps, "grants while an earlier holder was still at work").map(with(&self.overlap)),
             none(self.lost_fenced, "updates lost in spite of the fence"),
             none(self.repeated_tokens, "fencing tokens given twice"),
             none(self.falling_tokens, "fencing tokens below an earlier one"),
             none(self.early_waits, "waits that gave up before their time"),
-            none(self.late_waits, "acquires that ended after their limit")
-                .map(|complaint| format!("{complaint}, by up to {} ms", self.lateness_ms)),
+            none(self.late_waits, "acquires that ended after their limit").map(with(&self.latest)),
             (!recovered).then(|| format!("{class}: a hot key was not granted within {RECOVERY_MS} ms")),
             none(self.leaks, "locks or managers left behind"),
         ];
@@ -137,7 +135,7 @@ mod tests {
             falling_tokens: 0,
             early_waits: 0,
             late_waits: 0,
-            lateness_ms: 0,
+            latest: None,
             recovery_ms: Some(RECOVERY_MS),
             leaks: 0,
             troubles: Vec::new(),
