@@ -8,7 +8,7 @@ use std::time::Duration;
 use redis::RedisResult;
 use tokio::time::{Instant, sleep};
 
-use super::arena::Arena;
+use super::arena::{Arena, Left};
 use super::checks::{disorder, early, late, lost, overlaps, recovery_ns, repeated};
 use super::class::Class;
 use super::ledger::Ledger;
@@ -74,7 +74,8 @@ async fn judge(class: Class, plan: &Plan, mut dice: Dice) -> Result<Row, String>
     let (blows, load) = harass(class, &mut arena, plan.faults, &mut dice).await?;
     let recovery_ms = recover(&mut arena).await;
     arena.quiesce().await?;
-    let left = arena.leaks(EXPIRED).await;
+    let left = arena.left(EXPIRED).await.map_err(|error| error.to_string())?;
+    let (queues, leaks): (Vec<_>, Vec<_>) = left.into_iter().partition(Left::is_passing_queue);
     let [lost_plain, lost_fenced] = count(&arena).await.map_err(|error| error.to_string())?;
     arena.close().await?;
     let history = recorder.history();
@@ -97,7 +98,9 @@ async fn judge(class: Class, plan: &Plan, mut dice: Dice) -> Result<Row, String>
         late_waits: late.len() as u64,
         latest: latest.map(|(late_ns, wait)| format!("{} ms late, {wait:?}", late_ns / 1_000_000)),
         recovery_ms,
-        leaks: left + history.unclean as u64,
+        leaks: (leaks.len() + history.unclean) as u64,
+        leak: leaks.into_iter().next().map(|left| left.key),
+        queues: queues.len() as u64,
         troubles: history.troubles.clone(),
     })
 }
