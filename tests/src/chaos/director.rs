@@ -71,7 +71,7 @@ async fn run(plan: &Plan) -> ExitCode {
 async fn judge(class: Class, plan: &Plan, mut dice: Dice) -> Result<Row, String> {
     let mut arena = Arena::open(class, plan, &mut dice).await?;
     let recorder = arena.recorder.clone();
-    let (blows, load) = harass(class, &mut arena, plan.faults, &mut dice).await?;
+    let (blows, load) = harass(class, &mut arena, plan, &mut dice).await?;
     let recovery_ms = recover(&mut arena).await;
     arena.quiesce().await?;
     let left = arena.left(EXPIRED).await.map_err(|error| error.to_string())?;
@@ -129,18 +129,14 @@ async fn count(arena: &Arena) -> RedisResult<[u64; 2]> {
 }
 
 /// Strikes until the time of the class is up: how many faults that were, and the grants per second.
-async fn harass(
-    class: Class,
-    arena: &mut Arena,
-    faults: Duration,
-    dice: &mut Dice,
-) -> Result<(u64, u64), String> {
+async fn harass(class: Class, arena: &mut Arena, plan: &Plan, dice: &mut Dice) -> Result<(u64, u64), String> {
+    let faults = plan.faults;
     let recorder = arena.recorder.clone();
     let grants = || recorder.history().grants.len();
     let (began, before) = (Instant::now(), grants());
     let (mut injections, mut blows, mut told) = (0, 0, began);
     // A class whose fault must show itself has much longer for that.
-    let shown = || !class.must_be_refused() || recorder.history().refused > 0;
+    let shown = || plan.how.is_some() || !class.must_be_refused() || recorder.history().refused > 0;
     while began.elapsed() < faults || blows < BLOWS || (!shown() && began.elapsed() < faults * 10) {
         injections +=
             strike(class, arena, dice).await.map_err(|error| format!("the nemesis failed: {error}"))?;
