@@ -73,7 +73,7 @@
 //! | feature | gives |
 //! |---|---|
 //! | `macros` (default) | the attribute |
-//! | `redis` (default) | `redis://` URLs |
+//! | `redis` (default) | `redis://` URLs, and fenced writes to data in Redis |
 //! | `axum` | refusals as responses, and as the types that handlers return |
 //! | `actix-web` | refusals as actix-web errors and `HttpResponse` |
 //! | `tonic` | refusals as gRPC statuses |
