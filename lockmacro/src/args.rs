@@ -7,7 +7,7 @@ use syn::{Error, Expr, Path, Result};
 use crate::diag::Mistakes;
 use crate::key::KeyTemplate;
 use crate::policy::{
-    Answer, Contention, Millis, Policy, Switch, contention, on_error, positive, renewal, switch,
+    Answer, Contention, Millis, Policy, Switch, contention, on_error, positive, renewal, switch, ttl,
 };
 use crate::text::Text;
 use crate::written::{self, Written};
@@ -50,10 +50,7 @@ impl Args {
         let Written { word, usage, value } = argument;
         match word {
             "key" => self.key = KeyTemplate::read(&Text::read(&value, "key")?, mistakes),
-            "ttl_ms" => {
-                let because = "a lease of 0 ms ends before it begins";
-                self.ttl = Some(positive("ttl_ms", "10_000", &value, because)?);
-            }
+            "ttl_ms" => self.ttl = Some(ttl(&value)?),
             "min_hold_ms" => {
                 let because = "leave it out to release the key at once";
                 self.policy.min_hold = Some(positive("min_hold_ms", "1_000", &value, because)?);

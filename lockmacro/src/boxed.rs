@@ -4,7 +4,7 @@ use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
 use syn::parse::{ParseStream, Parser as _};
 use syn::visit::{self, Visit};
-use syn::{AssocType, Expr, Local, Pat, Path, Result, Stmt, Type};
+use syn::{AssocType, Expr, Local, Pat, Path, Result, Signature, Stmt, TraitBound, Type};
 
 use crate::function::Bound;
 
@@ -27,10 +27,10 @@ pub(crate) struct Boxed {
 
 impl Boxed {
     /// The shell and the body in it, if the function consists of such a block alone.
-    pub(crate) fn open(body: &Group) -> Option<(Self, Group)> {
+    pub(crate) fn open(sig: &Signature, body: &Group) -> Option<(Self, Group)> {
         let mut pin: Vec<TokenTree> = body.stream().into_iter().collect();
         let arguments = group(pin.pop()?, Delimiter::Parenthesis)?;
-        if !is_box_pin(&pin) {
+        if !is_box_pin(&pin) || is_by_hand(sig, &pin) {
             return None;
         }
         let mut keywords: Vec<TokenTree> = arguments.stream().into_iter().collect();
@@ -107,6 +107,15 @@ fn is_box_pin(tokens: &[TokenTree]) -> bool {
     })
 }
 
+/// Whether a person wrote this, who can as well write `async fn`. What `#[async_trait]` makes has a lifetime of that
+/// name; of what any attribute makes, `Box` stands nowhere in the source.
+fn is_by_hand(sig: &Signature, pin: &[TokenTree]) -> bool {
+    let by_async_trait = sig.generics.lifetimes().any(|param| param.lifetime.ident == "async_trait");
+    let is_box = |tree: &TokenTree| matches!(tree, TokenTree::Ident(word) if word == "Box");
+    let source = pin.iter().find(|tree| is_box(tree)).and_then(|word| word.span().source_text());
+    !by_async_trait && source.as_deref() == Some("Box")
+}
+
 fn group(tree: TokenTree, delimiter: Delimiter) -> Option<Group> {
     match tree {
         TokenTree::Group(group) if group.delimiter() == delimiter => Some(group),
@@ -135,6 +144,19 @@ fn is_never_taken(condition: &Expr) -> bool {
         return false;
     };
     matches!(&*condition.expr, Expr::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "None"))
+}
+
+/// Whether a future is said to be `Send`.
+pub(crate) fn is_send(future: &Type) -> bool {
+    struct Find(bool);
+    impl Visit<'_> for Find {
+        fn visit_trait_bound(&mut self, bound: &TraitBound) {
+            self.0 |= bound.path.segments.last().is_some_and(|last| last.ident == "Send");
+        }
+    }
+    let mut find = Find(false);
+    find.visit_type(future);
+    find.0
 }
 
 /// The `T` of a type that holds `Future<Output = T>`.

@@ -12,9 +12,10 @@ use crate::model::LockedFn;
 use crate::placeholder::{Form, Value};
 use crate::policy::{Answer, Contention, Switch};
 use crate::scope::with_receiver;
-use crate::site::{check, site};
+use crate::site::{checks, site};
 
-/// Like `quote!`, but our names are hidden from the user's code and theirs from ours.
+/// Like `quote!`, but our names are hidden from the user's code and theirs from ours. Names of items are not: a route
+/// macro may have made a `struct key`, so ours begin with `__`.
 macro_rules! hidden {
     ($($tokens:tt)*) => { quote_spanned!(Span::mixed_site()=> $($tokens)*) };
 }
@@ -22,7 +23,7 @@ macro_rules! hidden {
 /// The function with the lock around its body.
 pub(crate) fn tokens(locked: &LockedFn) -> TokenStream {
     let private = private(locked);
-    let check = locked.constants.then(|| check(locked));
+    let checks = checks(locked);
     let key = key(locked);
     let site = site(locked);
     let (bind_manager, manager) = match &locked.manager {
@@ -31,7 +32,7 @@ pub(crate) fn tokens(locked: &LockedFn) -> TokenStream {
             let callee = placed(private.clone(), expr.span());
             let expr = users(locked, expr);
             let call = quote_spanned!(at=> #callee::manager(#expr));
-            (Some(hidden!(let manager = #call;)), hidden!(#private::Some(&manager)))
+            (Some(hidden!(let __manager = #call;)), hidden!(#private::Some(&__manager)))
         }
         None => (None, hidden!(#private::None)),
     };
@@ -39,12 +40,12 @@ pub(crate) fn tokens(locked: &LockedFn) -> TokenStream {
     let contended = contended(locked);
     let settled = settled(locked);
     locked.function.with(&hidden! {
-        #check
+        #checks
         #key
         #bind_manager
-        let site = const { &#site };
-        let settled = match #private::enter(site, #manager, key).await {
-            #private::Ok(guard) => #held
+        let __site = #site;
+        let __settled = match #private::enter(__site, #manager, __key).await {
+            #private::Ok(__guard) => #held
             #contended
         };
         #settled
@@ -100,7 +101,7 @@ fn key(locked: &LockedFn) -> TokenStream {
     let mut format = Literal::string(&format);
     format.set_span(locked.key.span);
     let allow = allow_underscore(locked.captures.iter().any(|capture| is_unused(&capture.name)));
-    hidden!(#allow let key = #private::key(#private::format_args!(#format #(, #parts)*));)
+    hidden!(#allow let __key = #private::key(#private::format_args!(#format #(, #parts)*));)
 }
 
 /// The call has the span of the key, and a plain argument its own: a wrong type is underlined at the argument.
@@ -140,34 +141,58 @@ fn held(locked: &LockedFn) -> TokenStream {
     let body = body(locked, &bind_lease);
     // A started release is no point where the value, which need not be `Send`, would be waited on.
     let at = at_output(locked);
+    // As if the user had written them: a value that cannot be kept while the release is awaited is underlined alone.
+    let theirs = locked.output.named.span();
+    let (ended, wait) = (Ident::new("__ended", theirs), Ident::new("await", theirs));
     let leave = if locked.policy.has(Switch::StartRelease) {
-        quote_spanned!(at=> #private::leave_started(&#guard, ended, failed))
+        quote_spanned!(at=> #private::leave_started(#guard, #ended, __failed))
     } else {
-        quote_spanned!(at=> #private::leave(&#guard, ended, failed).await)
+        quote_spanned!(at=> #private::leave(#guard, #ended, __failed).#wait)
     };
+    let kept = kept(locked);
     hidden! {{
         #bind_guard
-        let ended = #private::hold(&#guard, async move #body).await;
-        let failed = {
+        #kept
+        let #ended = #private::hold(#guard, async move #body).await;
+        let __failed = {
             #[allow(unused_imports)]
             use #private::Opaque as _;
-            #private::Probe(&ended).failed()
+            #private::Probe(&#ended).failed()
         };
         #leave
     }}
 }
 
+/// Where the future is said to be `Send`, so is what it keeps while it awaits the release; asked here, the answer is ours.
+fn kept(locked: &LockedFn) -> Option<TokenStream> {
+    let output = &locked.output.named;
+    let is_named = !output.clone().into_iter().any(|tree| is_hole(&tree));
+    let private = placed(private(locked), locked.output.named.span());
+    (locked.output.must_be_send && is_named && !locked.policy.has(Switch::StartRelease))
+        .then(|| quote_spanned!(at_output(locked)=> #private::kept::<#output>();))
+}
+
+/// `_`, which stands for a type that cannot be named, anywhere in a type.
+fn is_hole(tree: &TokenTree) -> bool {
+    match tree {
+        TokenTree::Ident(word) => word == "_",
+        TokenTree::Group(group) => group.stream().into_iter().any(|tree| is_hole(&tree)),
+        _ => false,
+    }
+}
+
 /// With `lease`, the guard has the user's own name for it, so that a lease that outlives its lock is underlined there.
 fn lease(locked: &LockedFn) -> (TokenStream, TokenStream, TokenStream) {
     let Some(lease) = &locked.lease else {
-        return (hidden!(guard), TokenStream::new(), TokenStream::new());
+        return (hidden!(&__guard), TokenStream::new(), TokenStream::new());
     };
     let runtime = placed(locked.runtime.clone(), lease.span());
-    let bind_guard = hidden! {
-        let #lease = guard;
-        let held_lease = #lease.lease();
+    let at = Span::mixed_site().located_at(lease.span());
+    let bind_guard = quote_spanned! {at=>
+        let #lease = __guard;
+        let __lease = #lease.lease();
     };
-    (lease.to_token_stream(), bind_guard, hidden!(let #lease: &#runtime::Lease = held_lease;))
+    (quote_spanned!(at=> &#lease), bind_guard, hidden!(let #lease: &#runtime::Lease = __lease;))
 }
 
 /// The user's body, untouched, behind what makes it behave as in a plain function.
@@ -187,8 +212,8 @@ fn body(locked: &LockedFn, bind_lease: &TokenStream) -> Group {
         #bind_lease
         #[allow(unreachable_code, clippy::all, clippy::pedantic, clippy::nursery)]
         if false {
-            let never: #output = loop {};
-            return never;
+            let __never: #output = loop {};
+            return __never;
         }
         #(#captures)*
         #receiver
@@ -204,19 +229,19 @@ fn contended(locked: &LockedFn) -> TokenStream {
     let output = &locked.output.named;
     let (busy, value) = match &locked.policy.contention {
         Contention::Fail | Contention::Wait(_) | Contention::WaitForever => {
-            return hidden!(#private::Err(refused) => #private::Err(refused),);
+            return hidden!(#private::Err(__refused) => #private::Err(__refused),);
         }
         Contention::Skip => (hidden!(_), hidden!(#private::skip::<#output>())),
         Contention::SkipWith(value) => {
             let value = users(locked, value);
             (hidden!(_), typed(output, &value))
         }
-        Contention::SkipSeeing(answer) => (hidden!(busy), answered(locked, answer, &hidden!(busy))),
+        Contention::SkipSeeing(answer) => (hidden!(__busy), answered(locked, answer, &hidden!(__busy))),
     };
     hidden! {
-        #private::Err(refused) => match #private::busy(refused) {
+        #private::Err(__refused) => match #private::busy(__refused) {
             #private::Ok(#busy) => #private::Ok(#value),
-            #private::Err(refused) => #private::Err(refused),
+            #private::Err(__refused) => #private::Err(__refused),
         },
     }
 }
@@ -225,8 +250,8 @@ fn contended(locked: &LockedFn) -> TokenStream {
 fn typed(output: &TokenStream, value: &TokenStream) -> TokenStream {
     hidden! {{
         #[allow(unreachable_code, clippy::diverging_sub_expression)]
-        let value: #output = #value;
-        value
+        let __value: #output = #value;
+        __value
     }}
 }
 
@@ -248,20 +273,24 @@ fn settled(locked: &LockedFn) -> TokenStream {
     let private = private(locked);
     let output = &locked.output.named;
     let at = at_output(locked);
-    let never = locked.output.kind == Kind::Never;
-    let value = if never { quote_spanned!(at=> match value {}) } else { quote_spanned!(at=> value) };
+    // As if the user had written it, so that a value which cannot be returned is underlined alone.
+    let value = Ident::new("__value", locked.output.named.span());
+    let taken = match locked.output.kind {
+        Kind::Never => quote_spanned!(at=> match #value {}),
+        _ => value.to_token_stream(),
+    };
     let refused = match (&locked.on_error, locked.output.kind, &locked.policy.contention) {
-        (Some(answer), ..) => answered(locked, answer, &hidden!(refused)),
-        (None, Kind::Hidden { .. }, _) => return quote_spanned!(at=> #private::Locked::from(settled)),
+        (Some(answer), ..) => answered(locked, answer, &hidden!(__refused)),
+        (None, Kind::Hidden { .. }, _) => return quote_spanned!(at=> #private::Locked::from(__settled)),
         (None, _, Contention::Fail | Contention::Wait(_) | Contention::WaitForever) => {
-            hidden!(#private::fail::<#output>(refused))
+            hidden!(#private::fail::<#output>(__refused))
         }
-        (None, ..) => hidden!(#private::unanswered::<#output>(refused)),
+        (None, ..) => hidden!(#private::unanswered::<#output>(__refused)),
     };
     quote_spanned! {at=>
-        match settled {
-            #private::Ok(value) => #value,
-            #private::Err(refused) => #refused,
+        match __settled {
+            #private::Ok(#value) => #taken,
+            #private::Err(__refused) => #refused,
         }
     }
 }

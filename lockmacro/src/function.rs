@@ -43,7 +43,7 @@ impl Parse for Function {
                 format!("`{}` has no body here: put `#[distributed_lock]` on the implementation", sig.ident);
             Error::new(sig.ident.span(), sentence)
         })?;
-        let boxed = if sig.asyncness.is_some() { None } else { Boxed::open(&body) };
+        let boxed = if sig.asyncness.is_some() { None } else { Boxed::open(&sig, &body) };
         Ok(match boxed {
             Some((boxed, body)) => Self { attrs, vis, sig, body, boxed: Some(boxed) },
             None => Self { attrs, vis, sig, body, boxed: None },
@@ -62,13 +62,15 @@ fn block(tree: TokenTree) -> Option<Group> {
     }
 }
 
+pub(crate) const MOVE_IT: &str = "`#[distributed_lock]` goes on an `async fn` with a body: move it there";
+
 /// A function whose signature does not parse keeps syn's message; anything else is told where the attribute goes.
 fn no_function(input: ParseStream<'_>, start: Span, error: Error) -> Error {
     let mut words = std::iter::from_fn(|| input.parse::<TokenTree>().ok());
     if words.any(|tree| matches!(tree, TokenTree::Ident(word) if word == "fn")) && !input.is_empty() {
         return error;
     }
-    Error::new(start, "`#[distributed_lock]` goes on an `async fn` with a body: move it there")
+    Error::new(start, MOVE_IT)
 }
 
 fn refuse(sig: &Signature, body: Option<&Group>) -> Result<()> {
@@ -89,7 +91,8 @@ fn refuse(sig: &Signature, body: Option<&Group>) -> Result<()> {
     }
     let sentence = match &sig.output {
         ReturnType::Type(_, output)
-            if boxed::output(output).is_some() && body.and_then(Boxed::open).is_some() =>
+            if boxed::output(output).is_some()
+                && body.is_some_and(|body| Boxed::open(sig, body).is_some()) =>
         {
             return Ok(());
         }
@@ -154,7 +157,7 @@ impl Function {
             if let FnArg::Typed(typed) = input
                 && matches!(&*typed.pat, Pat::Wild(_))
             {
-                let name = Ident::new(&format!("ignored_{index}"), Span::mixed_site());
+                let name = Ident::new(&format!("__ignored_{index}"), Span::mixed_site());
                 *typed.pat = Pat::Verbatim(name.into_token_stream());
             }
         }
@@ -181,8 +184,9 @@ impl Function {
         match &self.sig.output {
             // Spanned at the name: where nothing is written, that is where a reader looks for the type.
             ReturnType::Default => Output::named(quote_spanned!(self.sig.ident.span()=> ())),
-            ReturnType::Type(_, output) if self.boxed.is_some() => {
-                Output::of(boxed::output(output).unwrap_or_else(|| (**output).clone()))
+            ReturnType::Type(_, future) if self.boxed.is_some() => {
+                let output = Output::of(boxed::output(future).unwrap_or_else(|| (**future).clone()));
+                Output { must_be_send: boxed::is_send(future), ..output }
             }
             ReturnType::Type(_, output) => Output::of((**output).clone()),
         }
@@ -216,6 +220,8 @@ pub(crate) struct Output {
     /// `_` where it cannot be named.
     pub(crate) named: TokenStream,
     pub(crate) kind: Kind,
+    /// Whether the function says that its future is `Send`.
+    pub(crate) must_be_send: bool,
 }
 
 /// What the type itself is.
@@ -232,7 +238,7 @@ pub(crate) enum Kind {
 
 impl Output {
     fn named(named: TokenStream) -> Self {
-        Self { named, kind: Kind::Plain }
+        Self { named, kind: Kind::Plain, must_be_send: false }
     }
 
     fn of(mut output: Type) -> Self {
@@ -248,7 +254,7 @@ impl Output {
             Kind::Never => quote_spanned!(span=> ::core::convert::Infallible),
             _ => output.into_token_stream(),
         };
-        Self { named, kind }
+        Self { named, kind, must_be_send: false }
     }
 }
 

@@ -6,7 +6,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::ToTokens as _;
 
 use crate::diag::Mistakes;
-use crate::placeholder::Value;
+use crate::placeholder::{Form, Value};
 use crate::scope::Scope;
 use crate::text::Text;
 
@@ -19,7 +19,6 @@ const LONGEST: usize = 1_000;
 /// A checked template.
 pub(crate) struct KeyTemplate {
     pub(crate) segments: Vec<Segment>,
-    pub(crate) text: String,
     pub(crate) span: Span,
 }
 
@@ -63,7 +62,13 @@ impl KeyTemplate {
             check_text(&segments, text.span, mistakes);
             check_separators(&segments, text.span, mistakes);
         }
-        (mistakes.len() == before).then(|| Self { segments, text: text.value.clone(), span: text.span })
+        (mistakes.len() == before).then_some(Self { segments, span: text.span })
+    }
+
+    /// Whether two templates give the same key, however their placeholders are spaced.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let parts = |key: &Self| key.segments.iter().map(Segment::canonical).collect::<Vec<_>>();
+        parts(self) == parts(other)
     }
 
     /// Gives every name of the placeholders its argument; names that are none become mistakes.
@@ -74,6 +79,15 @@ impl KeyTemplate {
             {
                 value.expr = bound;
             }
+        }
+    }
+}
+
+impl Segment {
+    fn canonical(&self) -> (String, Option<Form>) {
+        match self {
+            Self::Text(text) => (text.clone(), None),
+            Self::Value(value) => (value.expr.to_token_stream().to_string(), Some(value.form)),
         }
     }
 }

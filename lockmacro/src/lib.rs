@@ -14,6 +14,7 @@ mod placeholder;
 mod policy;
 mod scope;
 mod site;
+mod statement;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -1,6 +1,6 @@
 //! The function and its lock, checked together. Rules that need more than one argument stand here.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use syn::{Attribute, Error, Expr, ExprPath, GenericParam, Signature};
 
 use crate::args::Args;
@@ -9,6 +9,7 @@ use crate::function::{Capture, Function, Kind, Output};
 use crate::key::KeyTemplate;
 use crate::policy::{Answer, Millis, Policy};
 use crate::scope::{Roots, Scope};
+use crate::statement;
 use crate::text::Text;
 
 /// A lease shorter than this leaves no room for three renewals over a network.
@@ -29,8 +30,17 @@ pub(crate) struct LockedFn {
     pub(crate) manager: Option<Expr>,
     pub(crate) name: Option<Text>,
     pub(crate) runtime: TokenStream,
-    /// Whether the constants can be checked by an item inside the function.
-    pub(crate) constants: bool,
+    /// Where the times that are constants can be checked, if any is.
+    pub(crate) constants: Option<Checked>,
+}
+
+/// Where constants are checked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Checked {
+    /// By an item inside the function, which every run of the compiler evaluates.
+    Always,
+    /// With the policy, when the function is used: items know neither `Self` nor type parameters.
+    InUse,
 }
 
 impl LockedFn {
@@ -40,8 +50,11 @@ impl LockedFn {
         item: TokenStream,
         mistakes: &mut Mistakes,
     ) -> std::result::Result<Self, TokenStream> {
+        if let Some(statement) = statement::linted(&item) {
+            return Err(statement);
+        }
         let Some(function) = mistakes.keep(syn::parse2::<Function>(item.clone())) else {
-            return Err(item);
+            return Err(possible(item));
         };
         let fallback = function.unlocked(&args);
         Self::join(args, function, mistakes).ok_or(fallback)
@@ -51,8 +64,8 @@ impl LockedFn {
         let names: Vec<Ident> = function.captures().into_iter().map(|capture| capture.name).collect();
         let receiver = function.receiver();
         if let Some(key) = &mut args.key {
-            key.resolve(&Scope { names: &names, receiver: receiver.clone() }, mistakes);
             check_twice(key, &function.attrs, mistakes);
+            key.resolve(&Scope { names: &names, receiver: receiver.clone() }, mistakes);
         }
         check_constants(args.ttl.iter().chain(args.policy.times()), &names, mistakes);
         check_times(args.ttl.as_ref(), &args.policy, mistakes);
@@ -72,7 +85,7 @@ impl LockedFn {
         function.name_ignored();
         function.lift_inner_attributes();
         let times: Vec<&Millis> = args.ttl.iter().chain(args.policy.times()).collect();
-        let constants = can_check(&times, &function.sig);
+        let constants = checked(&times, &function.sig);
         Some(Self {
             captures: function.captures(),
             constants,
@@ -89,6 +102,13 @@ impl LockedFn {
             runtime: args.runtime,
         })
     }
+}
+
+/// The item without what the compiler would refuse as well: a `const` before `async`.
+fn possible(item: TokenStream) -> TokenStream {
+    let is = |tree: &TokenTree, keyword: &str| matches!(tree, TokenTree::Ident(word) if word == keyword);
+    let is_async = item.clone().into_iter().any(|tree| is(&tree, "async"));
+    item.into_iter().filter(|tree| !(is_async && is(tree, "const"))).collect()
 }
 
 /// Not every type has room for a refusal that nobody answers.
@@ -174,7 +194,7 @@ fn check_twice(key: &KeyTemplate, attrs: &[Attribute], mistakes: &mut Mistakes) 
             continue;
         };
         let other = Args::read(list.tokens.clone(), &mut Mistakes::default());
-        if other.key.is_some_and(|other| other.text == key.text) {
+        if other.key.is_some_and(|other| other.is_same(key)) {
             mistakes.push(
                 key.span,
                 "this function already takes a lock with the same key: remove one of the two",
@@ -183,9 +203,8 @@ fn check_twice(key: &KeyTemplate, attrs: &[Attribute], mistakes: &mut Mistakes) 
     }
 }
 
-/// Whether an item inside the function may name the times, and has to: such an item knows neither `Self` nor type
-/// parameters. Those of an `impl` are out of sight, so any path through a type is left to the inline constant.
-fn can_check(times: &[&Millis], sig: &Signature) -> bool {
+/// Those of an `impl` are out of sight, so that any path through a type is checked in use.
+fn checked(times: &[&Millis], sig: &Signature) -> Option<Checked> {
     let paths: Vec<&ExprPath> = times.iter().filter_map(|millis| millis.constant()).collect();
     let is_parameter = |word: &Ident| {
         let mut params = sig.generics.params.iter();
@@ -197,5 +216,6 @@ fn can_check(times: &[&Millis], sig: &Signature) -> bool {
             && path.path.segments.iter().rev().skip(1).all(|segment| !is_type(&segment.ident))
             && !path.path.get_ident().is_some_and(is_parameter)
     };
-    !paths.is_empty() && paths.iter().all(plain)
+    let checked = if paths.iter().all(plain) { Checked::Always } else { Checked::InUse };
+    (!paths.is_empty()).then_some(checked)
 }

@@ -38,7 +38,7 @@ pub(crate) struct Value {
 }
 
 /// How a value becomes text.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// `{x}`: as its `KeyPart` says.
     Part,

@@ -125,6 +125,28 @@ pub(crate) fn positive(name: &str, example: &str, value: &Expr, because: &str) -
     }
 }
 
+/// The shortest lease that can be told from one that has ended, and the longest that is no mistake in units: 31 days.
+/// The runtime has the same bounds.
+const SHORTEST_MS: u64 = 10;
+const LONGEST_MS: u64 = 31 * 24 * 3_600 * 1_000;
+
+pub(crate) fn ttl(value: &Expr) -> Result<Millis> {
+    let refuse = |span, sentence: String| Err(Error::new(span, sentence));
+    match millis("ttl_ms", "10_000", value)? {
+        Millis::Literal(ttl, span) if ttl < SHORTEST_MS => refuse(
+            span,
+            format!(
+                "`ttl_ms` must be at least {SHORTEST_MS}: a shorter lease is over before its answer is read"
+            ),
+        ),
+        Millis::Literal(ttl, span) if ttl > LONGEST_MS => refuse(
+            span,
+            format!("`ttl_ms` must be at most {LONGEST_MS}, which is 31 days: is this in milliseconds?"),
+        ),
+        ttl => Ok(ttl),
+    }
+}
+
 /// The `N` of `wait(timeout_ms = N)` and `auto(max_ms = N)`; `None` if the call is written otherwise.
 fn named_argument<'a>(call: &'a ExprCall, name: &str) -> Option<&'a Expr> {
     match call.args.first() {

@@ -6,7 +6,7 @@ use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
 
 use crate::expand::{placed, private};
-use crate::model::LockedFn;
+use crate::model::{Checked, LockedFn};
 use crate::policy::{Contention, Millis, Switch};
 
 /// Like `quote!`, but our names are hidden from the user's code and theirs from ours.
@@ -14,11 +14,18 @@ macro_rules! hidden {
     ($($tokens:tt)*) => { quote_spanned!(Span::mixed_site()=> $($tokens)*) };
 }
 
-/// `Site::new(name, policy)`
+/// `const { &Site::new(name, policy) }`
 pub(crate) fn site(locked: &LockedFn) -> TokenStream {
     let private = private(locked);
     let (name, policy) = (name(locked), policy(locked));
-    hidden!(#private::Site::new(#name, #policy))
+    let check = check(locked, Checked::InUse).map(|check| hidden!(#check;));
+    hidden!(const { #check &#private::Site::new(#name, #policy) })
+}
+
+/// `const _: () = check(times);`
+pub(crate) fn checks(locked: &LockedFn) -> Option<TokenStream> {
+    let allow = hidden!(#[allow(clippy::pedantic, clippy::unnecessary_cast)]);
+    check(locked, Checked::Always).map(|check| hidden!(#allow const _: () = #check;))
 }
 
 fn policy(locked: &LockedFn) -> TokenStream {
@@ -79,8 +86,11 @@ fn number(millis: &Millis) -> TokenStream {
     }
 }
 
-/// An item, because `cargo check` evaluates items and leaves inline constants of uncalled functions alone.
-pub(crate) fn check(locked: &LockedFn) -> TokenStream {
+/// The call that looks at the times, if this is the place for it.
+fn check(locked: &LockedFn, place: Checked) -> Option<TokenStream> {
+    if locked.constants != Some(place) {
+        return None;
+    }
     let private = private(locked);
     // A constant of a wrong type is a mistake once, in the policy.
     let cast = |millis: &Millis| {
@@ -94,10 +104,7 @@ pub(crate) fn check(locked: &LockedFn) -> TokenStream {
     let policy = &locked.policy;
     let (cap, wait) = (maybe(policy.renew.as_ref()), maybe(policy.contention.timeout()));
     let min_hold = maybe(policy.min_hold.as_ref());
-    let tokens = hidden!(#[allow(clippy::pedantic, clippy::unnecessary_cast)] const _: () = #private::check(#ttl, #cap, #wait, #min_hold););
-    let constant = std::iter::once(&locked.ttl).chain(policy.times()).find_map(Millis::constant);
-    match constant {
-        Some(path) => placed(tokens, path.span()),
-        None => tokens,
-    }
+    let call = hidden!(#private::check(#ttl, #cap, #wait, #min_hold));
+    let path = std::iter::once(&locked.ttl).chain(policy.times()).find_map(Millis::constant)?;
+    Some(placed(call, path.span()))
 }

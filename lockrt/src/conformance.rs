@@ -30,9 +30,32 @@
 //!
 //! # How good it is
 //!
-//! A suite that a wrong backend passes is worthless. This one is run against some fifty backends that
-//! are wrong on purpose (`tests/tests/mutants_backend.rs`), and each of its cases fails for one of
-//! them.
+//! A suite that a wrong backend passes is worthless. This one is run against more than eighty backends
+//! that are wrong on purpose (`tests/tests/mutants_backend.rs`): it fails each, and each of its cases
+//! fails for one of them.
+//!
+//! # Outside of this repository
+//!
+//! Depend on `lockrt` with the feature `conformance` in `[dev-dependencies]`, beside tokio with
+//! `macros`, `rt` and `time`. The folder `tests/outside` is such a crate: a lock service behind a
+//! socket, its backend on lockrt's public API, and one file that hands it to the suite. Begin with the
+//! cases alone (`power = none`), and take up one fault after the other:
+//!
+//! | to offer | a test server needs |
+//! |---|---|
+//! | [`Down`](Fault::Down) | to be killed, and started again on its address |
+//! | [`Paused`](Fault::Paused) | SIGSTOP and SIGCONT, or a proxy that holds everything back |
+//! | [`Slow`](Fault::Slow), [`ReplyLost`](Fault::ReplyLost) | a proxy before it, or levers inside of it |
+//! | [`Forgetful`](Fault::Forgetful) | a command that empties its caches (`SCRIPT FLUSH`, `DISCARD ALL`) |
+//! | [`NoWakeUps`](Fault::NoWakeUps) | to be forbidden to notify |
+//! | [`ClockAhead`](Fault::ClockAhead), [`ClientAhead`](Fault::ClientAhead) | a wall clock of its own, as by a preloaded library |
+//!
+//! Cases can also be run one by one: each is a function of this module, and [`cases`] and
+//! [`cases_under`] list them.
+//!
+//! # The lock on it
+//!
+//! Whether a lock on the backend keeps its promises is for [`lock`], a suite with a macro of its own.
 
 // Every function here is a check, and panics when it fails.
 #![allow(clippy::missing_panics_doc)]
@@ -45,8 +68,10 @@ mod crowding;
 mod expiring;
 mod fencing;
 mod granting;
+pub mod lock;
 mod naming;
 mod outages;
+mod overlapping;
 mod owning;
 mod power;
 mod queueing;
@@ -65,6 +90,7 @@ pub use fencing::*;
 pub use granting::*;
 pub use naming::*;
 pub use outages::*;
+pub use overlapping::*;
 pub use owning::*;
 pub use power::{Fault, Power, SLOWNESS, STEP};
 pub use queueing::*;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::claim::Released;
 use crate::lease::Lease;
+use crate::mutant::{self, Flaw};
 use crate::policy::{LockPolicy, ReleaseMode};
 use crate::protocol::kept::Parting;
 
@@ -66,6 +67,14 @@ impl LockGuard {
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
+        if mutant::has(Flaw::RenewalOutlivesGuard) {
+            return;
+        }
+        if mutant::has(Flaw::ReleaseBySpawnInDrop) {
+            let (runtime, lease) = (tokio::runtime::Handle::try_current(), self.lease.clone());
+            drop(runtime.map(|runtime| runtime.spawn(async move { lease.leave(Parting::Dropped) })));
+            return;
+        }
         self.abandon();
     }
 }

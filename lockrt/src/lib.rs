@@ -49,8 +49,9 @@
 //! | file | what |
 //! |---|---|
 //! | `lockrt/src/backend/<name>.rs` | the type, its constructor from a URL, its `impl Backend` |
-//! | `tests/tests/conformance_<name>.rs` | its `impl lockrt::conformance::Service` and `conformance_tests!` |
-//! | `tests/src/<name>_server.rs` | starts its server, if it has one (and its line in `tests/src/lib.rs`) |
+//! | `tests/tests/conformance_<name>.rs` | `conformance_tests!` and `lock_conformance_tests!` |
+//! | `tests/src/<name>_server.rs` | starts its server, if it has one; its `impl lockrt::conformance::Service` |
+//! | `tests/src/<name>_power.rs` | what can be done to that; its `impl lockrt::conformance::Power` |
 //!
 //! And a line or two in each of these:
 //!
@@ -66,19 +67,19 @@
 //! A backend may import the files of layer 0 (`clock`, `key`, `token`, `policy`, `error`, `claim`,
 //! `backoff`, `masking`) and `backend::contract`, and nothing else; `tests/tests/layers.rs` reads the imports.
 //! Outside this repository, implement the trait and pass it to [`ManagerBuilder::build`]; the
-//! conformance suite is feature `conformance`.
+//! conformance suites are feature `conformance`, and the repository's folder `tests/outside` an example.
 //!
 //! # Features
 //!
 //! | feature | gives |
 //! |---|---|
 //! | `macros` (default) | the attribute |
-//! | `redis` (default) | `redis://` URLs |
+//! | `redis` (default) | `redis://` URLs, and fenced writes to data in Redis |
 //! | `axum` | refusals as responses, and as the types that handlers return |
 //! | `actix-web` | refusals as actix-web errors and `HttpResponse` |
 //! | `tonic` | refusals as gRPC statuses |
 //! | `uuid` | `Uuid` in keys |
-//! | `conformance` | the suite for authors of backends |
+//! | `conformance` | the suites for authors of backends |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -101,6 +102,7 @@ mod lease;
 mod locked;
 mod manager;
 mod masking;
+mod mutant;
 mod observe;
 mod policy;
 #[doc(hidden)]

@@ -11,13 +11,14 @@ use crate::backend::erased::DynBackend;
 use crate::backend::memory::Memory;
 use crate::claim::{Capabilities, Claim};
 use crate::clock::Clock;
-use crate::error::{LockError, SetupError};
+use crate::error::{BackendError, LockError, SetupError};
 use crate::gate::Gate;
 use crate::guard::LockGuard;
 use crate::keeper::Keeper;
 use crate::key::LockKey;
 use crate::lease::Lease;
 use crate::masking::masked;
+use crate::mutant::{self, Flaw};
 use crate::observe;
 use crate::policy::{Contention, LockPolicy};
 use crate::protocol::kept::Remains;
@@ -29,7 +30,7 @@ const URL_VARIABLE: &str = "LOCK_URL";
 /// How long `from_url` waits for the lock service.
 const CONNECT: Duration = Duration::from_secs(2);
 /// Keys of this library, unless the caller chooses another prefix.
-const PREFIX: &str = "lock:";
+pub(crate) const PREFIX: &str = "lock:";
 
 /// Takes and gives back locks of one lock service.
 ///
@@ -190,6 +191,11 @@ impl LockManager {
         ShutdownReport(self.0.keeper.close(timeout).await)
     }
 
+    /// Asks the lock service for a sign of life, which leaves nothing there.
+    pub(crate) async fn probe(&self, key: &LockKey, within: Duration) -> Result<(), BackendError> {
+        self.0.keeper.probe(self.claim(key, within), within).await
+    }
+
     /// A claim by a new owner for the lock that this manager calls `key`.
     pub(crate) fn claim(&self, key: &LockKey, ttl: Duration) -> Claim {
         self.0.claim(key, ttl, false)
@@ -230,6 +236,11 @@ impl ManagerBuilder {
     ///
     /// [`SetupError::InvalidPrefix`], or [`SetupError::System`] if there is no thread to be had.
     pub fn build(self, backend: impl Backend) -> Result<LockManager, SetupError> {
+        if let (true, Ok(user)) =
+            (mutant::has(Flaw::KeeperOnUsersRuntime), tokio::runtime::Handle::try_current())
+        {
+            return self.finish(|| Ok(Keeper::on_runtime(Arc::new(backend), Clock::system(), &user)));
+        }
         self.finish(|| Keeper::on_thread(Arc::new(backend), Clock::system()))
     }
 
@@ -246,8 +257,7 @@ impl ManagerBuilder {
         let backend = backend(url)?;
         let manager = self.finish(|| Keeper::on_thread(backend, Clock::system()))?;
         let key = LockKey::new("probe").map_err(|error| invalid_url(url, &error.to_string()))?;
-        let probe = manager.claim(&key, CONNECT);
-        match manager.0.keeper.probe(probe, CONNECT).await {
+        match manager.probe(&key, CONNECT).await {
             Ok(()) => Ok(manager),
             Err(source) => Err(SetupError::Unavailable { url: masked(url), source }),
         }

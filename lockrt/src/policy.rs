@@ -7,8 +7,12 @@ use std::time::Duration;
 /// (<https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/>).
 const MARGIN: Duration = Duration::from_millis(2);
 
+/// The shortest TTL: of a shorter one too little is left when the answer has been read. The attribute knows this and the
+/// next bound by itself.
+pub(crate) const MIN_TTL: Duration = Duration::from_millis(10);
+
 /// The longest TTL; a longer one is a mistake in units.
-const MAX_TTL: Duration = Duration::from_secs(31 * 24 * 3_600);
+pub(crate) const MAX_TTL: Duration = Duration::from_secs(31 * 24 * 3_600);
 
 /// The rules of one lock, built in `const` context.
 ///
@@ -247,7 +251,7 @@ pub(crate) fn check_ttl(
     shortest: Duration,
     offset_margin: Duration,
 ) -> Result<(), InvalidTtl> {
-    let least = shortest.max(Duration::from_millis(10)).max(offset_margin.saturating_mul(4));
+    let least = shortest.max(MIN_TTL).max(offset_margin.saturating_mul(4));
     if ttl < least {
         Err(InvalidTtl::TooShort { ttl, least })
     } else if ttl > MAX_TTL {

@@ -16,8 +16,13 @@ pub use crate::locked::Locked;
 use crate::manager::LockManager;
 use crate::observe;
 pub use crate::policy::{LockPolicy, OnCancel, OnLost, ReleaseMode};
+use crate::policy::{MAX_TTL, MIN_TTL};
 use crate::refusal::{FromLockError, Skipped, Unanswered};
-pub use crate::run::{Ended, hold, leave, leave_started};
+// Where a value that is not `Send` would be kept while the release is awaited, in a future that must be `Send`, the
+// compiler says so by the name of this type, and cannot be told more.
+pub use crate::run::Ended as NeedsReleaseStarted;
+use crate::run::Ended;
+pub use crate::run::{hold, kept, leave, leave_started};
 
 /// The fixed half of one annotated function.
 #[derive(Debug)]
@@ -48,7 +53,8 @@ pub type Number = u64;
 ///
 /// In constant evaluation, so that the compiler shows the sentence.
 pub const fn check(ttl_ms: u64, renew_max_ms: Option<u64>, wait_ms: Option<u64>, min_hold_ms: Option<u64>) {
-    assert!(ttl_ms >= 1, "`ttl_ms` must be at least 1");
+    assert!(ms(ttl_ms).as_millis() >= MIN_TTL.as_millis(), "`ttl_ms` must be at least 10");
+    assert!(ms(ttl_ms).as_millis() <= MAX_TTL.as_millis(), "`ttl_ms` must be at most 31 days");
     if let Some(max_ms) = renew_max_ms {
         assert!(max_ms >= ttl_ms, "`max_ms` of `renew` must not be below `ttl_ms`");
         assert!(ttl_ms >= 30, "`ttl_ms` must be at least 30 to be renewed");

@@ -104,6 +104,20 @@ fn cancels(guard: &LockGuard) -> Option<LossReason> {
     }
 }
 
+/// A value that a future which is `Send` may keep while it awaits the release.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not `Send`, so it cannot be kept while the release of the lock is awaited",
+    label = "write `release = started` in the attribute, then nothing is awaited after the body",
+    note = "or return a value that is `Send`, such as `Box<dyn Error + Send + Sync>`"
+)]
+pub trait Kept {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Send> Kept for T {}
+
+/// Asks for it where the function says that its future is `Send`.
+pub const fn kept<T: Kept>() {}
+
 /// Gives the lock back after its body has ended. `failed` says that the value is the body's own
 /// error, which a loss does not replace.
 ///

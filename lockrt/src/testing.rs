@@ -6,6 +6,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
+use once_cell::sync::Lazy;
+
 use crate::backend::contract::Backend;
 use crate::claim::Claim;
 use crate::error::SetupError;
@@ -215,8 +217,10 @@ pub fn waiting_claim(key: &LockKey, ttl: Duration) -> Claim {
 }
 
 fn owner() -> OwnerToken {
+    // Asking the system for it takes longer than all the rest of a claim.
+    static LABEL: Lazy<OwnerLabel> = Lazy::new(OwnerLabel::of_process);
     match ProcessRandom::get() {
-        Ok(random) => OwnerToken::fresh(&OwnerLabel::of_process(), random),
+        Ok(random) => OwnerToken::fresh(&LABEL, random),
         Err(error) => panic!("the system gives no random numbers: {error}"),
     }
 }

@@ -17,3 +17,6 @@ struct Recipes;
 
 #[doc = include_str!("../../docs/attribute.md")]
 struct Attribute;
+
+#[doc = include_str!("../../docs/renewal-and-loss.md")]
+struct RenewalAndLoss;

@@ -20,12 +20,11 @@ mod stepped_clock;
 mod store;
 mod together;
 mod until;
-mod yielding;
 
 pub use calls::{granted, key, refused};
 pub use dice::Dice;
 pub use fake_redis::FakeRedis;
-pub use faulty::{Call, Fate, Faulty};
+pub use lockrt::conformance::lock::{Call, Fate, Faulty, Yielding};
 pub use polled::{caught, polled};
 pub use program::Program;
 pub use proxy::{End, Fault, Proxy, Step, Toxic, Way};
@@ -36,4 +35,3 @@ pub use stepped_clock::{SteppedClock, wall_seconds};
 pub use store::Store;
 pub use together::together;
 pub use until::{soon, until};
-pub use yielding::Yielding;

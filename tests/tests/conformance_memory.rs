@@ -1,3 +1,6 @@
-//! The conformance suite on the memory backend.
+//! The conformance suites on the memory backend.
 
-lockrt::conformance_tests!(lockrt::Memory::new(), power = none);
+use lockrt::{Clock, Memory};
+
+lockrt::conformance_tests!(Memory::new(), power = none);
+lockrt::lock_conformance_tests!(Memory::new(), paused = Memory::on(Clock::tokio()));

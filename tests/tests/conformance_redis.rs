@@ -1,4 +1,4 @@
-//! The conformance suite on one Redis server, a fresh one for each case.
+//! The conformance suites on one Redis server, a fresh one for each case.
 
 use lockrt_tests::{RedisPower, RedisServer};
 
@@ -9,3 +9,4 @@ lockrt::conformance_tests!(
     cannot = [],
     elsewhere = [ClientAhead], // `redis_clocks.rs`, in processes whose clock can be stepped
 );
+lockrt::lock_conformance_tests!(RedisServer::start());

@@ -32,7 +32,7 @@ async fn beside_the_data_it_is_two_fields_of_a_hash_in_decimal_digits() {
     assert_eq!(fields, both.into());
     let bytes: u64 =
         redis::cmd("MEMORY").arg(&["USAGE", "{price}:fence"]).query_async(&mut raw).await.unwrap();
-    assert!(bytes <= 200, "the page says some 150 bytes, not {bytes}");
+    assert!(bytes <= 150, "the documentation says some 120 bytes, not {bytes}");
 }
 
 #[tokio::test]

@@ -137,7 +137,9 @@ fn only_observe_names_tracing() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lockrt/src");
     let mut files = Vec::new();
     sources(&root, &mut files);
-    for file in files.iter().filter(|file| !file.ends_with("observe.rs")) {
+    // The suite listens to what is told.
+    let may = |file: &Path| file.ends_with("observe.rs") || file.ends_with("conformance/lock/telling.rs");
+    for file in files.iter().filter(|file| !may(file)) {
         let source = fs::read_to_string(file).unwrap();
         let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
         assert!(!code.collect::<String>().contains("tracing::"), "{}", file.display());

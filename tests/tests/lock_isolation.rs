@@ -7,70 +7,14 @@ use std::sync::{Barrier, LazyLock};
 use std::time::Duration;
 
 use lockrt::{LockKey, LockManager, LockPolicy, SetupError, testing};
-use lockrt_tests::{Threads, with_thread_keepers};
 use tokio::runtime::Builder;
 
 const POLICY: LockPolicy = LockPolicy::new(Duration::from_secs(60));
 
 static KEY: LazyLock<LockKey> = LazyLock::new(|| LockKey::new("orders:7").unwrap());
 
-with_thread_keepers! {
-    managers_with_different_prefixes_never_meet,
-    managers_with_the_same_prefix_meet,
-}
-
-const PREFIXES: [&str; 6] = ["a:", "ab:", "b:", "a.b:", "A:", "a/b:"];
-
-/// Keys that look like another prefix and another key, each in another way.
-fn keys() -> Vec<LockKey> {
-    let long = "x".repeat(300);
-    let texts = [
-        "c",
-        "b:c",
-        ":c",
-        "a:c",
-        "b::c",
-        "/b:c",
-        "%3Ac",
-        "%25h",
-        "{c}",
-        "a:{b}:c",
-        &long,
-        &format!("b:{long}"),
-    ];
-    texts.map(|text| LockKey::new(text).unwrap()).into()
-}
-
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
-}
-
-fn managers_with_different_prefixes_never_meet(setup: &impl Threads) {
-    block_on(async {
-        let mut guards = Vec::new();
-        for prefix in PREFIXES {
-            let manager = setup.build(LockManager::builder().prefix(prefix));
-            for key in keys() {
-                let guard = manager.try_acquire(&key, &POLICY).await;
-                guards.push(guard.unwrap_or_else(|met| panic!("{prefix} {}: {met}", key.as_str())));
-            }
-        }
-        assert_eq!(setup.held().await, PREFIXES.len() * keys().len());
-    });
-}
-
-fn managers_with_the_same_prefix_meet(setup: &impl Threads) {
-    block_on(async {
-        for prefix in PREFIXES.into_iter().chain([""]) {
-            let [first, second] = [(); 2].map(|()| setup.build(LockManager::builder().prefix(prefix)));
-            for key in keys() {
-                let guard = first.try_acquire(&key, &POLICY).await.unwrap();
-                let refusal = second.try_acquire(&key, &POLICY).await.unwrap_err();
-                assert!(refusal.is_contended(), "{prefix} {}: {refusal:?}", key.as_str());
-                guard.release().await;
-            }
-        }
-    });
 }
 
 #[test]

@@ -11,7 +11,7 @@ use lockrt::{LockError, LockKey, LockManager, LockPolicy, distributed_lock, test
 mod arguments_named_like_internals {
     use super::*;
 
-    #[distributed_lock(key = "{key}:{guard}:{lease}:{result}:{manager}:{__lock}", ttl_ms = 5_000, manager = manager_of)]
+    #[distributed_lock(key = "{key}:{guard}:{lease}:{result}:{manager}:{__key}:{__ended}:{__value}", ttl_ms = 5_000, manager = manager_of, on_contention = skip(Ok(__key + __ended + __value)))]
     #[allow(clippy::too_many_arguments)]
     async fn f(
         key: u8,
@@ -19,20 +19,57 @@ mod arguments_named_like_internals {
         lease: u8,
         result: u8,
         manager: u8,
-        __lock: u8,
+        __key: u8,
+        __ended: u8,
+        __value: u8,
         settled: u8,
         busy: u8,
         error: u8,
         this: u8,
         manager_of: &LockManager,
     ) -> Result<u8, LockError> {
-        Ok(key + guard + lease + result + manager + __lock + settled + busy + error + this)
+        Ok(key + guard + lease + result + manager + __key + __ended + __value + settled + busy + error + this)
     }
 
     #[tokio::test]
     async fn arguments_named_like_internals_are_the_users_own() {
         let locks = testing::memory();
-        assert_eq!(f(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, &locks).await.unwrap(), 55);
+        assert_eq!(f(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, &locks).await.unwrap(), 78);
+        let _held = locks.hold(&LockKey::new("1:2:3:4:5:6:7:8").unwrap());
+        assert_eq!(f(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, &locks).await.unwrap(), 21);
+    }
+}
+
+mod handlers_named_like_internals {
+    use super::*;
+    use actix_web::{HttpResponse, get};
+
+    // Of each handler its route macro makes an item of that name.
+    macro_rules! handlers {
+        ($($name:ident)*) => { $(
+            #[get("/")]
+            #[distributed_lock(key = "handlers", ttl_ms = 5_000, lease = held, manager = &testing::memory(), on_contention = skip(HttpResponse::Ok().finish()))]
+            async fn $name() -> HttpResponse {
+                HttpResponse::Ok().body(held.key().as_str().to_owned())
+            }
+        )* };
+    }
+
+    handlers!(key guard lease manager site settled value refused busy never ended failed ignored_0 error);
+
+    #[distributed_lock(key = "handlers", ttl_ms = 5_000, lease = held, on_error = |refusal| refusal.is_lost())]
+    async fn beside_them(_: u8) -> bool {
+        held.check().is_ok()
+    }
+
+    #[tokio::test]
+    async fn handlers_may_be_called_like_the_internals() {
+        let _locks = testing::memory();
+        assert!(beside_them(1).await);
+        let _ = (
+            key, guard, lease, manager, site, settled, value, refused, busy, never, ended, failed, ignored_0,
+            error,
+        );
     }
 }
 

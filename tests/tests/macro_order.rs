@@ -135,17 +135,38 @@ async fn a_default_body_under_async_trait_takes_its_lock_at_the_first_poll() {
     assert_eq!(call.await.unwrap(), "boxed:u8:3");
 }
 
-// The same shape, made by hand.
-#[distributed_lock(key = "hand:{id}", ttl_ms = 5_000, lease = held)]
-fn by_hand(id: u8) -> std::pin::Pin<Box<dyn Future<Output = Result<String, LockError>> + Send>> {
-    Box::pin(async move { Ok(held.key().as_str().to_owned()) })
-}
+mod recursive {
+    use super::*;
+    use async_recursion::async_recursion;
 
-#[tokio::test]
-async fn a_boxed_block_made_by_hand_is_locked_like_that_of_async_trait() {
-    let call = by_hand(1);
-    let _locks = lockrt::testing::memory();
-    assert_eq!(call.await.unwrap(), "hand:1");
+    #[async_recursion]
+    #[distributed_lock(key = "above:{depth}", ttl_ms = 5_000, lease = held)]
+    async fn above(depth: u8) -> Result<String, LockError> {
+        let deeper = if depth == 0 { String::new() } else { above(depth - 1).await? };
+        Ok(deeper + held.key().as_str())
+    }
+
+    #[distributed_lock(key = "below:{depth}:{text}", ttl_ms = 5_000, lease = held)]
+    #[async_recursion]
+    async fn below(depth: u8, text: &str) -> Result<String, LockError> {
+        let deeper = if depth == 0 { String::new() } else { below(depth - 1, text).await? };
+        Ok(deeper + held.key().as_str())
+    }
+
+    #[async_recursion(?Send)]
+    #[distributed_lock(key = "borrows:{depth}:{text}", ttl_ms = 5_000, lease = held)]
+    async fn borrows(depth: u8, text: &str) -> Result<String, Box<dyn std::error::Error>> {
+        let deeper = if depth == 0 { String::new() } else { borrows(depth - 1, text).await? };
+        Ok(deeper + held.key().as_str())
+    }
+
+    #[tokio::test]
+    async fn async_recursion_may_stand_on_either_side() {
+        let _locks = lockrt::testing::memory();
+        assert_eq!(above(1).await.unwrap(), "above:0above:1");
+        assert_eq!(below(1, "x").await.unwrap(), "below:0:xbelow:1:x");
+        assert_eq!(borrows(1, "x").await.unwrap(), "borrows:0:xborrows:1:x");
+    }
 }
 
 // `#[tokio::main]` and `#[tokio::test]` take the `async` away: they stand below. Above is one clear error, see `tests/ui`.

@@ -3,16 +3,15 @@
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use lockrt::LockError;
+use lockrt::fence::FenceError;
 use serde_json::json;
-
-use crate::store::Stale;
 
 #[derive(Debug)]
 pub(crate) enum QuoteError {
     /// The lock refused. One `From` is all that a service's own error type needs.
     Lock(LockError),
     /// The store refused.
-    Stale(Stale),
+    Fence(FenceError),
     /// Nobody has calculated this quote yet.
     Unknown,
 }
@@ -23,9 +22,9 @@ impl From<LockError> for QuoteError {
     }
 }
 
-impl From<Stale> for QuoteError {
-    fn from(stale: Stale) -> Self {
-        Self::Stale(stale)
+impl From<FenceError> for QuoteError {
+    fn from(error: FenceError) -> Self {
+        Self::Fence(error)
     }
 }
 
@@ -34,15 +33,24 @@ impl IntoResponse for QuoteError {
         let (status, body) = match self {
             // lockrt knows the status, the problem body and `Retry-After` of its own refusals.
             Self::Lock(error) => return error.into_response(),
-            Self::Stale(Stale { brought, stored }) => (
+            Self::Fence(FenceError::Stale { offered, stored, .. }) => (
                 StatusCode::CONFLICT,
                 json!({
                     "type": "urn:quote-service:stale-write",
                     "title": "The write came too late",
                     "status": 409,
-                    "detail": format!("The lease with fencing token {brought} was over, and the one with {stored} has written since: nothing was changed. Read the quote again."),
-                    "brought": brought,
-                    "stored": stored,
+                    "detail": format!("The lease with fencing token {offered} was over, and the one with {stored} has come since: nothing was changed. Read the quote again."),
+                    "brought": offered.get(),
+                    "stored": stored.get(),
+                }),
+            ),
+            Self::Fence(error) => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                json!({
+                    "type": "urn:quote-service:store",
+                    "title": "The store cannot compare tokens",
+                    "status": 500,
+                    "detail": error.to_string(),
                 }),
             ),
             Self::Unknown => (

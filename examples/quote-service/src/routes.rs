@@ -110,13 +110,13 @@ impl Service {
         let name = &self.instance.name;
         let fencing = lease.fencing().map_or(0, FencingToken::get);
         let working = self.history.begin(operation, tenant, id, fencing, name);
-        let before = self.store.read(tenant, id);
+        let before = self.store.read_to_change(lease, tenant, id)?;
         tokio::time::sleep(duration).await;
         let quote = Quote::after(before.as_ref(), tenant, id, fencing, name);
-        if let Err(stale) = self.store.write(quote.clone()) {
+        if let Err(refused) = self.store.write(lease, quote.clone()) {
             working.end(Outcome::Stale);
-            tracing::warn!(stale.brought, stale.stored, "a stale write was refused");
-            return Err(stale.into());
+            tracing::warn!(%refused, "a stale write was refused");
+            return Err(refused.into());
         }
         let work = working.end(Outcome::Wrote);
         Ok(Json(Reply { ran: true, served_by: name.clone(), quote: Some(quote), work: Some(work) }))

@@ -1,8 +1,10 @@
 //! The quotes, in memory. What matters here is [`Store::write`]: it refuses a writer whose lease is over.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use lockrt::Lease;
+use lockrt::fence::{Fence, FenceError};
 use serde::Serialize;
 
 /// One tenant's quote, as it was last written.
@@ -41,57 +43,37 @@ impl Quote {
     }
 }
 
-/// A write under an older lease than the one that wrote last.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Stale {
-    /// The token that the refused writer brought.
-    pub(crate) brought: u64,
-    /// The token of the last write.
-    pub(crate) stored: u64,
-}
-
 /// All quotes of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     quotes: Mutex<HashMap<(String, String), Quote>>,
+    fence: Fence,
 }
 
 impl Store {
     pub(crate) fn read(&self, tenant: &str, id: &str) -> Option<Quote> {
-        let quotes = self.quotes.lock().unwrap_or_else(PoisonError::into_inner);
-        quotes.get(&(tenant.to_owned(), id.to_owned())).cloned()
+        self.quotes().get(&(tenant.to_owned(), id.to_owned())).cloned()
     }
 
-    /// Compares and writes in one step. In a database: `UPDATE .. SET .., fencing = $new WHERE .. AND fencing <= $new`.
-    ///
-    /// Equal tokens pass: one lease may write more than once.
-    pub(crate) fn write(&self, quote: Quote) -> Result<(), Stale> {
-        let mut quotes = self.quotes.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Reads what is to be changed. Without the registration a paused holder that wakes now could still write,
+    /// and this one would write over it what it made of the old quote.
+    pub(crate) fn read_to_change(
+        &self,
+        lease: &Lease,
+        tenant: &str,
+        id: &str,
+    ) -> Result<Option<Quote>, FenceError> {
+        self.fence.register(lease.key().as_str(), lease)?;
+        Ok(self.read(tenant, id))
+    }
+
+    /// Compares tokens and writes, in one step. In a database: `UPDATE .. SET .., fencing = $new WHERE .. AND fencing <= $new`.
+    pub(crate) fn write(&self, lease: &Lease, quote: Quote) -> Result<(), FenceError> {
         let name = (quote.tenant.clone(), quote.id.clone());
-        match quotes.get(&name) {
-            Some(last) if last.fencing > quote.fencing => {
-                Err(Stale { brought: quote.fencing, stored: last.fencing })
-            }
-            _ => {
-                quotes.insert(name, quote);
-                Ok(())
-            }
-        }
+        self.fence.write(lease.key().as_str(), lease, || self.quotes().insert(name, quote)).map(drop)
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_write_under_an_older_lease_is_refused_and_changes_nothing() {
-        let store = Store::default();
-        let newer = Quote::after(None, "acme", "42", 8, "b");
-        let older = Quote::after(None, "acme", "42", 7, "a");
-        assert!(store.write(newer.clone()).is_ok());
-        assert!(matches!(store.write(older), Err(Stale { brought: 7, stored: 8 })));
-        assert_eq!(store.read("acme", "42").map(|quote| quote.fencing), Some(8));
-        assert!(store.write(newer).is_ok(), "one lease may write twice");
+    fn quotes(&self) -> MutexGuard<'_, HashMap<(String, String), Quote>> {
+        self.quotes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

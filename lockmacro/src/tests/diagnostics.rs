@@ -19,7 +19,14 @@ fn assert_only(sentences: &[String], part: &str) {
 
 #[test]
 fn a_time_is_a_positive_number_or_a_constant() {
-    assert_argument("ttl_ms = 0", "must be at least 1");
+    for short in ["0", "1", "9"] {
+        assert_argument(&format!("ttl_ms = {short}"), "must be at least 10");
+    }
+    assert_argument("ttl_ms = 2_678_400_001", "must be at most 2678400000, which is 31 days");
+    assert_argument("ttl_ms = 10_000_000_000_000", "is this in milliseconds?");
+    for right in ["10", "2_678_400_000", "TTL"] {
+        assert_eq!(mistakes(&format!("key = \"q\", ttl_ms = {right}"), ITEM), Vec::<String>::new());
+    }
     for wrong in [r#""10s""#, "10s", "-1", "1.5", "5 * 60", "99999999999999999999"] {
         assert_argument(&format!("ttl_ms = {wrong}"), "whole number of milliseconds");
     }
@@ -78,7 +85,7 @@ fn all_mistakes_of_one_attribute_are_reported_at_once() {
     let expected = [
         "cannot stand",
         "nothing separates",
-        "at least 1",
+        "at least 10",
         "how long",
         "lease = held",
         "no argument `bogus`",
@@ -91,14 +98,7 @@ fn all_mistakes_of_one_attribute_are_reported_at_once() {
 
 #[test]
 fn what_is_no_async_function_gets_one_sentence() {
-    for item in [
-        "struct S { f: fn(u8) -> u8 }",
-        "impl S { async fn f() {} }",
-        "let f = async || 1;",
-        "async move |a| a",
-        "",
-        "mod m { fn f() {} }",
-    ] {
+    for item in ["struct S { f: fn(u8) -> u8 }", "impl S { async fn f() {} }", "", "mod m { fn f() {} }"] {
         assert_item(item, "goes on an `async fn`");
     }
     assert_item("fn f() {}", "is not `async`");
@@ -119,10 +119,47 @@ fn what_is_no_async_function_gets_one_sentence() {
     }
     assert_item("async fn f() -> impl Display { 1 }", "write `on_error = |error| value`");
     assert_item("async fn f() -> ! { loop {} }", "never returns");
-    assert_item(
-        r#"#[lockrt::distributed_lock(key = "q", ttl_ms = 5)] async fn f() {}"#,
-        "already takes a lock with the same key",
-    );
+}
+
+#[test]
+fn two_locks_on_one_key_are_seen_in_whatever_words() {
+    let below = |key: &str, name: &str| {
+        let item = format!("#[{name}(ttl_ms = 50, key = {key})] async fn f(a: u8, r#type: u8, b: S) {{}}");
+        mistakes(r#"key = "q:{a}:{type}/{b.c(1)}", ttl_ms = 10, on_contention = skip"#, &item)
+    };
+    for same in [
+        r#""q:{a}:{type}/{b.c(1)}""#,
+        r#""q:{ a }:{ r#type }/{b . c( 1 )}""#,
+        r#""q:{a /* same */}:{type}/{ b.c(1)}""#,
+        r#"concat!("q:", "{a}:{", stringify!(type), "}/{b.c(1)}")"#,
+    ] {
+        for name in ["distributed_lock", "lockrt::distributed_lock"] {
+            assert_only(&below(same, name), "already takes a lock with the same key");
+        }
+    }
+    for other in [
+        r#""q:{a}:{type}/{b.c(2)}""#,
+        r#""q:{type}:{a}/{b.c(1)}""#,
+        r#""q:{a:hash}:{type}/{b.c(1)}""#,
+        r#""q:{a}/{type}/{b.c(1)}""#,
+        r#""q:{a}:{type}""#,
+    ] {
+        assert_eq!(below(other, "distributed_lock"), Vec::<String>::new(), "{other}");
+    }
+}
+
+#[test]
+fn what_the_compiler_refuses_by_itself_is_only_linted() {
+    for item in ["let f = async || 1;", "async move |a| a", "|| 1", "{ 1 }"] {
+        assert_eq!(mistakes(r#"key = "q", ttl_ms = 10"#, item), Vec::<String>::new(), "{item}");
+        let expansion = super::expand(r#"key = "q", ttl_ms = 10"#, item);
+        assert!(expansion.contains("deny (unused_must_use)"), "{expansion}");
+        assert!(expansion.contains("goes on an `async fn`"), "{expansion}");
+        assert!(!expansion.contains("compile_error"), "{expansion}");
+    }
+    let both = super::expand(r#"key = "q", ttl_ms = 10"#, "pub const async fn f() {}");
+    assert!(both.starts_with("pub async fn f"), "{both}");
+    assert_eq!(both.matches("compile_error").count(), 1, "{both}");
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn an_unknown_name_lists_the_arguments_and_the_nearest() {
     assert_refused(r#""q:{x.y.z}""#, "no argument is called `x`: the arguments are");
     assert_refused(r#""q:{f(x)}""#, "no argument is called `x`");
     assert_refused(r#""q:{_}""#, "no argument is called `_`");
-    let none = mistakes(r#"key = "q:{self.a}:{b}", ttl_ms = 1"#, "async fn f() {}");
+    let none = mistakes(r#"key = "q:{self.a}:{b}", ttl_ms = 10"#, "async fn f() {}");
     assert!(none[0].contains("this function has no `self`"), "{none:?}");
     assert!(none[1].contains("no argument is called `b`: there are none"), "{none:?}");
 }

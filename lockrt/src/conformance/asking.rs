@@ -21,7 +21,7 @@ const SHORT: Duration = Duration::from_millis(800);
 pub(super) const SOON: Duration = Duration::from_secs(5);
 
 /// Services count in milliseconds, so a lease may seem this much shorter than its TTL.
-pub(super) const ROUNDING: Duration = Duration::from_millis(2);
+const ROUNDING: Duration = Duration::from_millis(2);
 
 /// A TTL whose end a test waits for, as short as the backend can keep it.
 pub(super) fn short(client: &impl Backend) -> Duration {
@@ -120,6 +120,32 @@ pub(super) async fn granted_within(
         assert!(start.elapsed() < ttl + SOON, "the key has not become free");
         sleep(Duration::from_millis(2)).await;
     }
+}
+
+/// Checks that a lease, taken or renewed after `start` by `holder`, keeps `next` out for its TTL, and not
+/// for long after it. Its client is dropped then, so that a session ends. Gives how often `next` was
+/// refused.
+pub(super) async fn lasts<B: Backend>(
+    ttl: Duration,
+    start: Instant,
+    holder: B,
+    two: &B,
+    next: &Claim,
+) -> usize {
+    let (mut holder, mut refused) = (Some(holder), 0);
+    while let Attempt::Held { free_in } = attempted(two, next).await {
+        refused += 1;
+        assert!(free_in.is_none_or(|free_in| free_in <= ttl), "{free_in:?} are left of {ttl:?}");
+        if start.elapsed() > ttl {
+            holder = None;
+        }
+        assert!(start.elapsed() < ttl * 2 + SOON, "the lease does not end");
+        sleep(Duration::from_millis(2)).await;
+    }
+    drop(holder);
+    let lasted = start.elapsed() + ROUNDING;
+    assert!(lasted >= ttl, "the lease ended after {lasted:?} of {ttl:?}");
+    refused
 }
 
 /// A later grant of a key has a greater token, where there are tokens.

@@ -7,11 +7,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::Service;
-use super::asking::{
-    LONG, ROUNDING, SOON, attempted, freed, granted, granted_within, held, key, not_held, rises, short,
-};
+use super::asking::{LONG, attempted, freed, granted, held, key, lasts, not_held, rises, short};
 use crate::backend::contract::Backend;
-use crate::claim::{Attempt, Expiry};
+use crate::claim::Attempt;
 use crate::testing::claim;
 
 /// A free key is granted; a second owner is `Held`, and does not wait for that answer.
@@ -74,21 +72,8 @@ pub async fn failed_attempts_neither_end_nor_extend_a_lease(service: &impl Servi
     let (key, ttl) = (key("asked"), short(&one));
     let start = Instant::now();
     granted(&one, &claim(&key, ttl)).await;
-    if one.capabilities().expiry() == Expiry::PerSession {
-        drop(one);
-    }
-    let mut refused = 0;
-    while let Attempt::Held { free_in } = attempted(&two, &claim(&key, LONG)).await {
-        refused += 1;
-        assert!(free_in.is_none_or(|free_in| free_in <= ttl), "{free_in:?} are left of {ttl:?}");
-        assert!(start.elapsed() < ttl + SOON, "the lease does not end");
-        sleep(Duration::from_millis(5)).await;
-    }
-    let lasted = start.elapsed() + ROUNDING;
-    assert!(
-        refused > 0 && (lasted >= ttl || two.capabilities().expiry() == Expiry::PerSession),
-        "{lasted:?}"
-    );
+    let failed = lasts(ttl, start, one, &two, &claim(&key, LONG)).await;
+    assert!(failed > 0, "nobody has asked in vain");
 }
 
 /// Repeating an attempt whose answer was lost is no second grant: one release frees it.
@@ -112,16 +97,15 @@ pub async fn a_repeated_attempt_starts_the_ttl_again(service: &impl Service) {
     let owner = claim(&key, ttl);
     granted(&one, &owner).await;
     let start = Instant::now();
+    let mut last = start;
     while start.elapsed() < ttl * 2 {
         sleep(ttl / 8).await;
         // First the contender: a repetition after the lease's end would be a new grant.
         held(&two, &claim(&key, LONG)).await;
+        last = Instant::now();
         granted(&one, &owner).await;
     }
-    if one.capabilities().expiry() == Expiry::PerSession {
-        drop(one);
-    }
-    granted_within(ttl, &two, &claim(&key, LONG)).await;
+    lasts(ttl, last, one, &two, &claim(&key, LONG)).await;
 }
 
 /// Ten rounds, in each of which a contender is refused first.

@@ -17,7 +17,11 @@ use crate::claim::{Attempt, Claim, Renewed};
 use crate::testing::{claim, waiting_claim};
 
 /// How long a caller with little time waits for an answer.
-const BOUND: Duration = Duration::from_millis(200);
+const BOUND: Duration = Duration::from_millis(100);
+
+/// How long a caller with more time waits. Longer than time-outs that a driver may have of its own,
+/// whose end is no answer either.
+const PATIENCE: Duration = Duration::from_millis(1_500);
 
 /// How late it may be freed of a call that it drops, on a machine that does other work too.
 const SLACK: Duration = Duration::from_secs(1);
@@ -33,7 +37,7 @@ pub async fn a_service_that_is_down_gives_no_answer_and_is_found_again(service: 
         service.inflict(Fault::Down).await;
         let late = service.client().await;
         for client in [&one, &two, &late] {
-            nothing_is_answered(client, &holder).await;
+            nothing_is_answered(client, &holder, BOUND).await;
         }
         service.heal().await;
         for client in [&one, &two, &late] {
@@ -50,9 +54,9 @@ pub async fn a_paused_service_keeps_nobody_and_is_found_again(service: &impl Pow
     granted(&one, &holder).await;
     granted(&two, &claim(&key("probe"), LONG)).await;
     service.inflict(Fault::Paused).await;
-    for _ in 0..3 {
-        nothing_is_answered(&one, &holder).await;
-        given_up(two.try_acquire(&other)).await;
+    for bound in [BOUND, PATIENCE, BOUND] {
+        nothing_is_answered(&one, &holder, bound).await;
+        given_up(BOUND, two.try_acquire(&other)).await;
     }
     service.heal().await;
     for client in [&one, &two] {
@@ -87,8 +91,8 @@ pub async fn a_slow_service_is_waited_for_as_long_as_the_caller_likes(service: &
     held(&two, &stranger).await;
     extended(&one, &holder).await;
     gone(&two, &stranger).await;
-    given_up(timeout(BOUND / 4, one.renew(&[&holder]))).await;
-    given_up(timeout(BOUND / 4, two.try_acquire(&stranger))).await;
+    given_up(BOUND, one.renew(&[&holder])).await;
+    given_up(BOUND, two.try_acquire(&stranger)).await;
     released(&two, &stranger).await;
     freed(&one, &holder).await;
     not_held(&one, &holder).await;
@@ -170,27 +174,34 @@ pub async fn a_lease_that_a_restart_has_lost_is_gone_for_its_holder(service: &im
     }
 }
 
-/// One call of each kind, none of which may be answered, or keep its caller.
-async fn nothing_is_answered(client: &impl Backend, holder: &Claim) {
-    let stranger = waiting_claim(holder.key(), LONG);
-    for claim in [holder, &stranger] {
-        if let Some(Ok(attempt)) = given_up(client.try_acquire(claim)).await {
-            panic!("nobody was there to answer {attempt:?}");
-        }
+/// One call of each kind, none of which may be answered within `bound`, or keep its caller after it.
+async fn nothing_is_answered(client: &impl Backend, holder: &Claim, bound: Duration) {
+    let (stranger, claims) =
+        (waiting_claim(holder.key(), LONG), [holder, &waiting_claim(holder.key(), LONG)]);
+    let (attempt, renewals, release, _) = tokio::join!(
+        given_up(bound, client.try_acquire(&stranger)),
+        given_up(bound, client.renew(&claims)),
+        given_up(bound, client.release(&stranger)),
+        given_up(bound, client.freed(&stranger)),
+    );
+    if let Some(Ok(attempt)) = attempt {
+        panic!("nobody was there to answer {attempt:?}");
     }
-    if let Some(answers) = given_up(client.renew(&[holder, &stranger])).await {
+    if let Some(answers) = renewals {
         assert!(matches!(answers[..], [Renewed::Unknown(_), Renewed::Unknown(_)]), "{answers:?}");
     }
-    if let Some(Ok(released)) = given_up(client.release(&stranger)).await {
+    if let Some(Ok(released)) = release {
         panic!("nobody was there to answer {released:?}");
     }
-    given_up(client.freed(&stranger)).await;
+    if let Some(Ok(attempt)) = given_up(bound, client.try_acquire(holder)).await {
+        panic!("nobody was there to answer {attempt:?}");
+    }
 }
 
 /// What `call` gives within a caller's bound; after it the call is dropped, at once.
-async fn given_up<T>(call: impl Future<Output = T>) -> Option<T> {
+async fn given_up<T>(bound: Duration, call: impl Future<Output = T>) -> Option<T> {
     let start = Instant::now();
-    let answer = timeout(BOUND, call).await;
-    assert!(start.elapsed() < BOUND + SLACK, "a call has kept its caller for {:?}", start.elapsed());
+    let answer = timeout(bound, call).await;
+    assert!(start.elapsed() < bound + SLACK, "a call has kept its caller for {:?}", start.elapsed());
     answer.ok()
 }

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::asking::{LONG, SOON, freed, granted, held, key, named, renewed, short};
-use super::crowding::finished;
+use super::crowding::{PATIENCE, finished};
 use super::{Service, Stored};
 use crate::key::LockKey;
 use crate::testing::{claim, waiting_claim};
@@ -68,7 +68,7 @@ async fn leave_nothing_behind(service: &impl Service, keys: u32) {
             }
         });
     }
-    finished(tasks).await;
+    finished(tasks, PATIENCE * (1 + keys / 50_000)).await;
     drop(client);
     let start = Instant::now();
     loop {

@@ -122,6 +122,7 @@ macro_rules! conformance_cases {
     (Slow [$($then:tt)+] $($with:tt)*) => { $($then)+! { $($with)*
         #[ignore = "not offered: this service cannot be made slow"]
         a_slow_service_is_waited_for_as_long_as_the_caller_likes
+        a_call_that_arrives_as_its_lease_ends_spares_the_next_holder
     } };
     (ReplyLost [$($then:tt)+] $($with:tt)*) => { $($then)+! { $($with)*
         #[ignore = "not offered: no reply of this service can be lost on purpose"]

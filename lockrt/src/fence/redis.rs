@@ -27,9 +27,9 @@
 //! wrote), as decimal digits:
 //!
 //! * [`RedisFence::inside`]: of the data themselves, if they are a hash. The token lives and dies with
-//!   them, and costs some 50 bytes.
+//!   them, and costs some 60 bytes.
 //! * [`RedisFence::beside`]: of a key next to any kind of data, in the same cluster slot:
-//!   `{<data key>}:fence`, or `<data key>::fence` if the key has a hash tag. It costs some 150 bytes,
+//!   `{<data key>}:fence`, or `<data key>::fence` if the key has a hash tag. It costs some 120 bytes,
 //!   and stays when the data are deleted or expire, so that a stale write cannot bring them back.
 //!
 //! # How long it is kept
@@ -38,8 +38,8 @@
 //! [give it one](RedisFence::kept_for), and in that it differs from all other keys of this crate but
 //! the fences of the lock service. Give one where data keys come and go: then a holder that was paused
 //! for longer, while nobody else came, can write. For the same reason set
-//! `maxmemory-policy noeviction` where fenced data live. A failover that loses the last writes loses
-//! data and token together, and the fence goes on from there.
+//! `maxmemory-policy noeviction` where fenced data live. A failover that loses the last writes may lose
+//! a registration among them: then the store knows what it knew before it.
 
 mod call;
 mod write;

@@ -43,3 +43,21 @@ impl Effect {
         }
     }
 }
+
+/// Effects run when this is dropped: after the desk is unlocked, since they run code of others.
+#[derive(Default)]
+pub(super) struct After(Vec<Effect>);
+
+impl After {
+    pub(super) fn push(&mut self, effect: Effect) {
+        self.0.push(effect);
+    }
+}
+
+impl Drop for After {
+    fn drop(&mut self) {
+        for effect in self.0.drain(..) {
+            effect.run();
+        }
+    }
+}

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::backoff::Backoff;
 use crate::clock::Moment;
+use crate::mutant::{self, Flaw};
 use crate::protocol::waiting::attempt_timeout;
 
 /// What a claim may have on the lock service.
@@ -86,6 +87,9 @@ impl Freeing {
 
     /// The release was answered; `freed` says whether the service had something to free.
     pub(crate) fn answered(&mut self, owed: &mut Owed, freed: bool, now: Moment) -> Left {
+        if !freed && mutant::has(Flaw::CleanUpStopsAtNotHeld) {
+            return Left::Nothing;
+        }
         if owed.held {
             // What was granted is freed or had expired, unless it came after this release left.
             owed.held = self.again;

@@ -7,6 +7,7 @@ use crate::claim::{Attempt, Claim, Released, Renewed};
 use crate::clock::Moment;
 use crate::error::{BackendError, LossReason, Outcome};
 use crate::key::LockKey;
+use crate::mutant::{self, Flaw};
 use crate::policy::margin;
 use crate::protocol::freeing::{Freeing, Left, Owed};
 use crate::protocol::lease::{End, LeaseWord, Standing};
@@ -145,8 +146,9 @@ impl Kept {
         matches!(self.phase, Phase::Resting { .. })
     }
 
-    /// When a grant or renewal that left at `sent` ends for its owner.
-    fn deadline(&self, sent: Moment) -> Moment {
+    /// When a grant or renewal that left at `sent`, and is answered `now`, ends for its owner.
+    fn deadline(&self, sent: Moment, now: Moment) -> Moment {
+        let sent = if mutant::has(Flaw::DeadlineFromReply) { now } else { sent };
         let ttl = self.claim.ttl();
         (sent + ttl).minus(margin(ttl, self.terms.offset_margin))
     }
@@ -180,6 +182,9 @@ impl Kept {
                 self.owed.held = true;
                 self.granted(sent, fencing, now)
             }
+            Ok(Attempt::Held { .. }) if mutant::has(Flaw::RunsOnContention) => self.granted(sent, None, now),
+            Err(_) if mutant::has(Flaw::UnknownIsContended) => Told::Held { free_in: None },
+            Err(_) if mutant::has(Flaw::UnknownIsGranted) => self.granted(sent, None, now),
             Ok(Attempt::Held { free_in }) => {
                 self.owed.held |= self.terms.queues && self.claim.waits();
                 Told::Held { free_in }
@@ -206,7 +211,7 @@ impl Kept {
     /// A grant was answered: what the caller gets of it.
     fn granted(&mut self, sent: Moment, fencing: Option<FencingToken>, now: Moment) -> Told {
         let Phase::Trying = self.phase else { return Told::Stale };
-        let deadline = self.deadline(sent);
+        let deadline = self.deadline(sent, now);
         let ttl = self.claim.ttl();
         if deadline.since(now) < ttl / 2 {
             return Told::Stale;
@@ -229,14 +234,15 @@ impl Kept {
         now: Moment,
         actions: &mut Vec<Action>,
     ) -> Goes {
-        let deadline = self.deadline(sent);
+        let deadline = self.deadline(sent, now);
         let ttl = self.claim.ttl();
         match &mut self.phase {
             Phase::Held(hold) => {
                 hold.renewing = false;
                 match answer {
                     Some(Renewed::Extended) => {
-                        if let Standing::Held(_) = hold.look(id, now, actions) {
+                        let standing = hold.look(id, now, actions);
+                        if matches!(standing, Standing::Held(_)) || mutant::has(Flaw::LateExtendedRevives) {
                             hold.word.extend(now, deadline);
                             hold.next_renewal = Some(sent + ttl / 3);
                         }
@@ -245,6 +251,11 @@ impl Kept {
                         // Whatever ended the lease before, the grant is no more.
                         self.owed.held = false;
                         self.lose(id, LossReason::Gone, now, actions);
+                    }
+                    Some(Renewed::Unknown(_)) if mutant::has(Flaw::RenewalErrorEndsRenewal) => {}
+                    Some(Renewed::Unknown(_)) if mutant::has(Flaw::FailedRenewalReleases) => {
+                        self.lose(id, LossReason::Gone, now, actions);
+                        return self.free(id, now, None, actions);
                     }
                     Some(Renewed::Unknown(_)) | None => hold.next_renewal = Some(now + ttl / 12),
                 }

@@ -3,6 +3,7 @@
 use super::atomic::{AtomicU64, Ordering};
 use crate::clock::Moment;
 use crate::error::LossReason;
+use crate::mutant::{self, Flaw};
 
 /// Deadline and end of a lease in one word, so that "renewed" and "lost" can never both be true.
 ///
@@ -70,7 +71,12 @@ impl LeaseWord {
     /// Moves the deadline, never backwards. False if the lease had ended by then.
     pub(crate) fn extend(&self, now: Moment, deadline: Moment) -> bool {
         loop {
-            let (Standing::Held(present), _) = self.at(now) else { return false };
+            let (Standing::Held(present), _) = self.at(now) else {
+                if mutant::has(Flaw::LateExtendedRevives) {
+                    self.0.store(pack(deadline), Ordering::Release);
+                }
+                return false;
+            };
             if deadline <= present {
                 return true;
             }

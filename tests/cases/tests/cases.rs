@@ -104,6 +104,42 @@ fn the_runtime_crate_may_have_another_name() {
     assert!(forgotten.is_err_and(|said| said.contains("lockrt")));
 }
 
+/// On a statement an attribute is refused by the compiler itself, unless that is switched on.
+#[test]
+fn a_closure_is_refused_where_attributes_on_statements_are_switched_on() {
+    let source = "#![feature(proc_macro_hygiene, stmt_expr_attributes)]
+        pub fn f() { #[lockrt::distributed_lock(key = \"k\", ttl_ms = 10)] let _ = async || 1; }
+        pub fn g() { let _ = #[lockrt::distributed_lock(key = \"k\", ttl_ms = 10)] || 1; }";
+    let said = rustc(source, "statement", "lockrt", &[]).unwrap_err();
+    assert_eq!(said.matches("goes on an `async fn`").count(), 2, "{said}");
+}
+
+/// A constant of a type can be looked at where the function is used, and not before.
+#[test]
+fn a_wrong_time_that_is_a_constant_of_a_type_does_not_become_a_program() {
+    let with = |ttl: &str| {
+        let source = format!(
+            "pub struct A<const N: u64>;
+             impl<const N: u64> A<N> {{
+                 const TTL: u64 = N;
+                 #[lockrt::distributed_lock(key = \"k\", ttl_ms = Self::TTL, renew = auto(max_ms = 60_000))]
+                 pub async fn f(&self) -> Result<(), lockrt::LockError> {{ Ok(()) }}
+             }}
+             pub fn used() {{ drop(A::<{ttl}>.f()) }}"
+        );
+        compile(&source, "constant", "lockrt", &[], "obj")
+    };
+    with("30").unwrap();
+    for (ttl, sentence) in [
+        ("9", "`ttl_ms` must be at least 10"),
+        ("10_000_000_000", "at most 31 days"),
+        ("29", "at least 30 to be renewed"),
+        ("60_001", "must not be below `ttl_ms`"),
+    ] {
+        assert!(with(ttl).is_err_and(|said| said.contains(sentence)), "{ttl}");
+    }
+}
+
 /// The whole answers belong to one compiler, see `ui.rs`; the sentences and their number to all of them.
 #[test]
 fn every_mistake_has_its_own_sentences_and_no_more_errors_on_any_compiler() {
@@ -156,8 +192,15 @@ fn compiles(case: &str) {
 /// Checks a crate that knows the runtime by the name of `lockrt`; warnings are errors, but for those that the bare
 /// functions give too.
 fn rustc(root: &str, name: &str, lockrt: &str, features: &[&str]) -> Result<(), String> {
+    compile(root, name, lockrt, features, "metadata")
+}
+
+fn compile(root: &str, name: &str, lockrt: &str, features: &[&str], emit: &str) -> Result<(), String> {
     let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-    command.args(["--edition=2024", "--crate-type=lib", "--emit=metadata", "--crate-name", name]);
+    if root.starts_with("#![feature(") {
+        command.env("RUSTC_BOOTSTRAP", "1");
+    }
+    command.args(["--edition=2024", "--crate-type=lib", "--emit", emit, "--crate-name", name]);
     command.args(["-Dwarnings", "-Adead_code", "-Aunused_assignments", "-Aimproper_ctypes_definitions"]);
     command.args(["-Aunexpected_cfgs", "--out-dir", env!("CARGO_TARGET_TMPDIR")]);
     for feature in features {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockrt::conformance::Service;
+use lockrt::conformance::Service as _;
 use redis::RedisResult;
 use tokio::time::{Instant, sleep};
 
@@ -19,6 +19,9 @@ const WORKERS: usize = 8;
 
 /// How long all of the workers may take to do what takes them no time.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long a queue stays after the last look of a waiter: a minute, and the rest of a lease.
+const QUEUE_MS: i64 = 60_500;
 
 /// Everything that belongs to one class.
 #[derive(Debug)]
@@ -84,22 +87,41 @@ impl Arena {
         self.wait("every worker has stopped its tasks", |history| history.idle == WORKERS).await
     }
 
-    /// How many keys the lock server still has `within` that time, beside its fences.
-    pub(super) async fn leaks(&self, within: Duration) -> u64 {
+    /// What the lock server still has after that time at the latest, beside its fences.
+    pub(super) async fn left(&self, within: Duration) -> RedisResult<Vec<Left>> {
         let deadline = Instant::now() + within;
-        loop {
-            let left = self.locks.stored().await.per_key;
-            if left == 0 || Instant::now() > deadline {
-                return left as u64;
-            }
+        while self.locks.stored().await.per_key > 0 && Instant::now() < deadline {
             sleep(Duration::from_millis(10)).await;
         }
+        let mut raw = self.locks.raw().await;
+        let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut raw).await?;
+        let mut left = Vec::new();
+        for key in keys.into_iter().filter(|key| !key.ends_with("}:fencing")) {
+            let expires_in_ms = redis::cmd("PTTL").arg(&key).query_async(&mut raw).await?;
+            left.push(Left { key, expires_in_ms });
+        }
+        Ok(left)
     }
 
     /// Shuts every worker down, and ends everything.
     pub(super) async fn close(mut self) -> Result<(), String> {
         self.crew.order_all(Command::Close);
         self.wait("every worker has shut down", |history| history.closed == WORKERS).await
+    }
+}
+
+/// A key that is still there though nobody holds or wants a lock.
+#[derive(Clone, Debug)]
+pub(super) struct Left {
+    pub(super) key: String,
+    /// Negative if it does not expire.
+    expires_in_ms: i64,
+}
+
+impl Left {
+    /// Whether it is a queue, which has an end of its own.
+    pub(super) fn is_passing_queue(&self) -> bool {
+        self.key.ends_with("}:queue") && (0..=QUEUE_MS).contains(&self.expires_in_ms)
     }
 }
 

@@ -84,6 +84,13 @@ impl Class {
         matches!(self, Self::ServerEmptied | Self::Flushed | Self::FailedOver)
     }
 
+    /// Whether somebody who waits may stand in a queue after he is gone: killed, or let in by a server
+    /// that had not answered for longer than he, or his clean-up, waited.
+    pub(super) fn leaves_queues(self) -> bool {
+        let silent = matches!(self, Self::ServerStopped | Self::ServerBusy | Self::CutOff);
+        silent || matches!(self, Self::WorkersKilled | Self::FailedOver)
+    }
+
     /// Whether holders write after their lease has ended, so that a fence must have refused some.
     pub(super) fn must_be_refused(self) -> bool {
         self == Self::WorkersStopped

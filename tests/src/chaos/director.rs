@@ -8,7 +8,7 @@ use std::time::Duration;
 use redis::RedisResult;
 use tokio::time::{Instant, sleep};
 
-use super::arena::Arena;
+use super::arena::{Arena, Left};
 use super::checks::{disorder, early, late, lost, overlaps, recovery_ns, repeated};
 use super::class::Class;
 use super::ledger::Ledger;
@@ -71,15 +71,17 @@ async fn run(plan: &Plan) -> ExitCode {
 async fn judge(class: Class, plan: &Plan, mut dice: Dice) -> Result<Row, String> {
     let mut arena = Arena::open(class, plan, &mut dice).await?;
     let recorder = arena.recorder.clone();
-    let (blows, load) = harass(class, &mut arena, plan.faults, &mut dice).await?;
+    let (blows, load) = harass(class, &mut arena, plan, &mut dice).await?;
     let recovery_ms = recover(&mut arena).await;
     arena.quiesce().await?;
-    let left = arena.leaks(EXPIRED).await;
+    let left = arena.left(EXPIRED).await.map_err(|error| error.to_string())?;
+    let (queues, leaks): (Vec<_>, Vec<_>) = left.into_iter().partition(Left::is_passing_queue);
     let [lost_plain, lost_fenced] = count(&arena).await.map_err(|error| error.to_string())?;
     arena.close().await?;
     let history = recorder.history();
     let overlaps = overlaps(&history.grants);
     let late = late(&history.waits, &history.stalls);
+    let latest = late.iter().max_by_key(|(late_ns, _)| *late_ns);
     Ok(Row {
         class,
         load,
@@ -94,9 +96,11 @@ async fn judge(class: Class, plan: &Plan, mut dice: Dice) -> Result<Row, String>
         falling_tokens: disorder(&history.grants, class.loses_data()),
         early_waits: early(&history.waits),
         late_waits: late.len() as u64,
-        lateness_ms: late.into_iter().max().unwrap_or_default() / 1_000_000,
+        latest: latest.map(|(late_ns, wait)| format!("{} ms late, {wait:?}", late_ns / 1_000_000)),
         recovery_ms,
-        leaks: left + history.unclean as u64,
+        leaks: (leaks.len() + history.unclean) as u64,
+        leak: leaks.into_iter().next().map(|left| left.key),
+        queues: queues.len() as u64,
         troubles: history.troubles.clone(),
     })
 }
@@ -125,18 +129,14 @@ async fn count(arena: &Arena) -> RedisResult<[u64; 2]> {
 }
 
 /// Strikes until the time of the class is up: how many faults that were, and the grants per second.
-async fn harass(
-    class: Class,
-    arena: &mut Arena,
-    faults: Duration,
-    dice: &mut Dice,
-) -> Result<(u64, u64), String> {
+async fn harass(class: Class, arena: &mut Arena, plan: &Plan, dice: &mut Dice) -> Result<(u64, u64), String> {
+    let faults = plan.faults;
     let recorder = arena.recorder.clone();
     let grants = || recorder.history().grants.len();
     let (began, before) = (Instant::now(), grants());
     let (mut injections, mut blows, mut told) = (0, 0, began);
     // A class whose fault must show itself has much longer for that.
-    let shown = || !class.must_be_refused() || recorder.history().refused > 0;
+    let shown = || plan.how.is_some() || !class.must_be_refused() || recorder.history().refused > 0;
     while began.elapsed() < faults || blows < BLOWS || (!shown() && began.elapsed() < faults * 10) {
         injections +=
             strike(class, arena, dice).await.map_err(|error| format!("the nemesis failed: {error}"))?;

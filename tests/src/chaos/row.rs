@@ -23,12 +23,16 @@ pub(super) struct Row {
     pub(super) falling_tokens: u64,
     pub(super) early_waits: u64,
     pub(super) late_waits: u64,
-    /// The latest of them.
-    pub(super) lateness_ms: u64,
+    /// The latest of them, in words.
+    pub(super) latest: Option<String>,
     /// Until the last hot key was granted again; none if one never was.
     pub(super) recovery_ms: Option<u64>,
     /// Keys that stayed without a holder, and managers that could not shut down in order.
     pub(super) leaks: u64,
+    /// One of the keys, in words.
+    pub(super) leak: Option<String>,
+    /// Queues in which somebody stood who is gone; they end within a minute.
+    pub(super) queues: u64,
     pub(super) troubles: Vec<String>,
 }
 
@@ -42,27 +46,27 @@ impl Row {
         let none = |count: u64, what: &str| (count > 0).then(|| format!("{class}: {count} {what}"));
         let some = |count: u64, what: &str| (count == 0).then(|| format!("{class}: no {what}"));
         let overlaps = if class.loses_data() { 0 } else { self.overlaps };
+        let queues = if class.leaves_queues() { 0 } else { self.queues };
         let injections = if class == Class::Baseline { 1 } else { self.injections };
         let refused = if class.must_be_refused() { self.refused } else { 1 };
         let recovered = self.recovery_ms.is_some_and(|ms| ms <= RECOVERY_MS);
+        let with = |example: &Option<String>| {
+            let example = example.clone().unwrap_or_default();
+            move |complaint| format!("{complaint}: {example}")
+        };
         let found = [
             some(injections, "injections, so nothing was tested"),
             some(self.grants, "grants, so nothing was tested"),
             some(refused, "refused writes, so no holder came too late"),
-            none(overlaps, "grants while an earlier holder was still at work").map(|complaint| {
-                match &self.overlap {
-                    Some(overlap) => format!("{complaint}: {overlap}"),
-                    None => complaint,
-                }
-            }),
+            none(overlaps, "grants while an earlier holder was still at work").map(with(&self.overlap)),
             none(self.lost_fenced, "updates lost in spite of the fence"),
             none(self.repeated_tokens, "fencing tokens given twice"),
             none(self.falling_tokens, "fencing tokens below an earlier one"),
             none(self.early_waits, "waits that gave up before their time"),
-            none(self.late_waits, "acquires that ended after their limit")
-                .map(|complaint| format!("{complaint}, by up to {} ms", self.lateness_ms)),
+            none(self.late_waits, "acquires that ended after their limit").map(with(&self.latest)),
             (!recovered).then(|| format!("{class}: a hot key was not granted within {RECOVERY_MS} ms")),
-            none(self.leaks, "locks or managers left behind"),
+            none(self.leaks, "locks or managers left behind").map(with(&self.leak)),
+            none(queues, "queues with somebody in them who is gone"),
         ];
         let troubles = self.troubles.iter().map(|trouble| format!("{class}: {trouble}"));
         found.into_iter().flatten().chain(troubles).collect()
@@ -92,6 +96,7 @@ pub(super) fn table(rows: &[Row]) -> String {
         "waits early or late",
         "worst recovery, ms",
         "leaks",
+        "queues left",
         "verdict",
     ]);
     for row in rows {
@@ -111,7 +116,7 @@ pub(super) fn table(rows: &[Row]) -> String {
         let mut cells = vec![row.class.to_string()];
         cells.extend(numbers.map(|number| number.to_string()));
         cells.push(row.recovery_ms.map_or_else(|| "never".into(), |ms| ms.to_string()));
-        cells.push(row.leaks.to_string());
+        cells.extend([row.leaks, row.queues].map(|number| number.to_string()));
         cells.push(if row.complaints().is_empty() { "ok" } else { "FAILED" }.into());
         table.add_row(cells);
     }
@@ -137,9 +142,11 @@ mod tests {
             falling_tokens: 0,
             early_waits: 0,
             late_waits: 0,
-            lateness_ms: 0,
+            latest: None,
             recovery_ms: Some(RECOVERY_MS),
             leaks: 0,
+            leak: None,
+            queues: 0,
             troubles: Vec::new(),
         }
     }
@@ -183,6 +190,13 @@ mod tests {
                 assert!(table(&[row]).contains("FAILED"));
             }
         }
+    }
+
+    #[test]
+    fn a_queue_is_a_complaint_where_everybody_could_leave_it() {
+        let queueing = |class| Row { queues: 1, ..good(class) };
+        assert_eq!(queueing(Class::Cancelled).complaints().len(), 1);
+        assert!(queueing(Class::WorkersKilled).complaints().is_empty());
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(super) struct Spot(pub(super) u16);
 
 impl Spot {
     /// The hot keys.
-    pub(super) fn hot() -> impl Iterator<Item = Self> {
+    pub(super) fn hot() -> impl Iterator<Item = Self> + Clone {
         (0..HOT).map(Self)
     }
 

@@ -19,6 +19,9 @@ const TICK: Duration = Duration::from_millis(5);
 /// How long renewals may keep a lock.
 const RENEWED: Duration = Duration::from_secs(10);
 
+/// How long a task waits for a lock at most.
+const LONGEST_WAIT: Duration = Duration::from_millis(1_500);
+
 /// What the tasks of one runtime share.
 pub(super) struct Bench {
     pub(super) manager: LockManager,
@@ -28,6 +31,8 @@ pub(super) struct Bench {
     /// Whether the store is told that every holder is the newest.
     pub(super) blind: bool,
     pub(super) stopping: AtomicBool,
+    /// Whether the runtime is being dropped, and connections with it.
+    pub(super) dropping: AtomicBool,
     /// How many bodies are running.
     pub(super) guards: AtomicU64,
 }
@@ -79,10 +84,15 @@ impl Job {
     }
 }
 
-/// Works until it is told to stop.
-pub(super) async fn toil(bench: Arc<Bench>, mut dice: Dice) {
+/// Works until it is told to stop. One task of each worker goes round the hot keys, so that none of
+/// them is left to chance.
+pub(super) async fn toil(bench: Arc<Bench>, mut dice: Dice, goes_round: bool) {
+    let mut round = Spot::hot().cycle();
     while !bench.stopping.load(Ordering::Relaxed) {
-        let job = Job::draw(&mut dice);
+        let mut job = Job::draw(&mut dice);
+        if let Some(spot) = round.next().filter(|_| goes_round) {
+            job = Job { spot, wait: Some(LONGEST_WAIT), ..job };
+        }
         let call = bench.carry_out(job);
         let done = match dice.within(0..20) {
             0..3 if bench.cancels => {
@@ -132,7 +142,9 @@ impl Bench {
             return;
         };
         let holding = Holding::begin(self, job.spot, token, ask, lease);
-        if let Err(failure) = self.count(job, token, holding).await {
+        if let Err(failure) = self.count(job, token, holding).await
+            && !self.dropping.load(Ordering::Relaxed)
+        {
             tell(&Record::Trouble { what: format!("the store has failed: {failure}") });
         }
     }

@@ -12,8 +12,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::broken::{Break, Broken};
 use super::ledger::Ledger;
-use super::record::{Record, now_ns, tell};
+use super::record::{Record, tell};
 use super::task::{Bench, toil};
+use super::witness::Witness;
 use crate::Dice;
 
 /// How many tasks each worker has.
@@ -21,10 +22,6 @@ const TASKS: u64 = 8;
 
 /// How long the manager may take to give back what is left.
 const SHUTDOWN: Duration = Duration::from_secs(5);
-
-/// How often it looks whether it stands still, and after what time it does.
-const TICK: Duration = Duration::from_millis(10);
-const STALL_NS: u64 = 60_000_000;
 
 /// What a worker is told when it starts.
 #[derive(Clone, Debug)]
@@ -60,7 +57,6 @@ impl Command {
 
 /// Works as it is told until its input ends.
 pub(super) fn work(orders: &Orders) -> ExitCode {
-    watch();
     let commands = commands();
     match labour(orders, commands) {
         Ok(()) => ExitCode::SUCCESS,
@@ -74,11 +70,13 @@ pub(super) fn work(orders: &Orders) -> ExitCode {
 fn labour(orders: &Orders, mut commands: UnboundedReceiver<Command>) -> Result<(), String> {
     let backend = Broken::new(&orders.locks, orders.how).map_err(|error| error.to_string())?;
     let manager = LockManager::builder().build(backend).map_err(|error| error.to_string())?;
+    let witness = Witness::start().map_err(|error| error.to_string())?;
     for life in 0.. {
         // Half of the workers poll their tasks on one thread.
         let runtime = runtime(orders.seed.is_multiple_of(2)).map_err(|error| error.to_string())?;
         let dice = Dice::new(orders.seed.wrapping_add(life << 32));
-        let guards = runtime.block_on(session(orders, manager.clone(), dice, &mut commands))?;
+        let guards =
+            runtime.block_on(session(orders, manager.clone(), witness.clone(), dice, &mut commands))?;
         let Some(guards) = guards else { break };
         drop(runtime);
         tell(&Record::Dropped { guards });
@@ -97,6 +95,7 @@ fn labour(orders: &Orders, mut commands: UnboundedReceiver<Command>) -> Result<(
 async fn session(
     orders: &Orders,
     manager: LockManager,
+    witness: Witness,
     mut dice: Dice,
     commands: &mut UnboundedReceiver<Command>,
 ) -> Result<Option<u64>, String> {
@@ -107,17 +106,23 @@ async fn session(
         cancels: orders.cancels,
         blind: orders.how == Some(Break::BlindStore),
         stopping: AtomicBool::new(false),
+        dropping: AtomicBool::new(false),
         guards: AtomicU64::new(0),
     });
-    let mut tasks: Vec<_> =
-        (0..TASKS).map(|_| tokio::spawn(toil(Arc::clone(&bench), Dice::new(dice.roll())))).collect();
+    let watching = tokio::spawn(witness.watch());
+    let mut tasks = Vec::new();
+    for number in 0..TASKS {
+        tasks.push(tokio::spawn(toil(Arc::clone(&bench), Dice::new(dice.roll()), number == 0)));
+    }
     if commands.recv().await == Some(Command::Drop) {
+        bench.dropping.store(true, Ordering::Relaxed);
         return Ok(Some(bench.guards.load(Ordering::Relaxed)));
     }
     bench.stopping.store(true, Ordering::Relaxed);
     for task in &mut tasks {
         task.await.map_err(|error| format!("a task has failed: {error}"))?;
     }
+    watching.abort();
     tell(&Record::Idle);
     Ok(None)
 }
@@ -128,21 +133,6 @@ fn runtime(one_thread: bool) -> std::io::Result<Runtime> {
     } else {
         Builder::new_multi_thread().worker_threads(2).enable_all().build()
     }
-}
-
-/// Tells when this process stood still, from a thread that does nothing else.
-fn watch() {
-    std::thread::spawn(|| {
-        let mut awake_ns = now_ns();
-        loop {
-            std::thread::sleep(TICK);
-            let (from_ns, to_ns) = (awake_ns, now_ns());
-            if to_ns - from_ns > STALL_NS {
-                tell(&Record::Stalled { from_ns, to_ns });
-            }
-            awake_ns = to_ns;
-        }
-    });
 }
 
 /// Reads what the worker is told. Without a director it ends.

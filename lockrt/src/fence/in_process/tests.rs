@@ -2,6 +2,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use super::*;
 use crate::error::Outcome;
@@ -175,4 +176,36 @@ fn forgetting_waits_for_the_write_that_is_under_way() {
         assert_eq!(fence.forget("row").unwrap(), Some(OLD));
         assert_eq!(ended.load(Ordering::Acquire), 1);
     });
+}
+
+#[test]
+fn a_write_that_waited_for_what_is_then_forgotten_is_remembered() {
+    let mut after = 0;
+    for _ in 0..200 {
+        let (fence, start) = (Fence::new(), Barrier::new(3));
+        let forgotten = thread::scope(|threads| {
+            threads.spawn(|| {
+                let hold = || {
+                    start.wait();
+                    // The other two come to wait meanwhile, most times.
+                    thread::sleep(Duration::from_micros(200));
+                };
+                fence.write("row", FencingToken::new(1), hold).unwrap();
+            });
+            threads.spawn(|| {
+                start.wait();
+                fence.write("row", NEW, || ()).unwrap();
+            });
+            let forgetting = threads.spawn(|| {
+                start.wait();
+                fence.forget("row").unwrap()
+            });
+            forgetting.join().unwrap()
+        });
+        if forgotten != Some(NEW) {
+            after += 1;
+            assert!(fence.write("row", OLD, || ()).unwrap_err().is_stale());
+        }
+    }
+    assert!(after > 0, "forgetting came last every time");
 }

@@ -16,16 +16,16 @@ pub(in super::super) fn early(waits: &[Wait]) -> u64 {
     waits.iter().filter(is_early).count() as u64
 }
 
-/// By how much each acquire that ended after its limit was late, in nanoseconds. The time that its
-/// process stood still is not counted.
-pub(in super::super) fn late(waits: &[Wait], stalls: &[Stall]) -> Vec<u64> {
+/// Each acquire that ended after its limit, and by how much, in nanoseconds. The time that its process
+/// stood still is not counted.
+pub(in super::super) fn late(waits: &[Wait], stalls: &[Stall]) -> Vec<(u64, Wait)> {
     let lateness = |wait: &Wait| {
         let stood =
             |stall: &Stall| stall.to_ns.min(wait.ended_ns).saturating_sub(stall.from_ns.max(wait.asked_ns));
         let stood: u64 = stalls.iter().filter(|stall| stall.place == wait.place).map(stood).sum();
         wait.ended_ns.saturating_sub(wait.asked_ns).saturating_sub(wait.limit_ns + stood)
     };
-    waits.iter().map(lateness).filter(|late_ns| *late_ns > SLACK_NS).collect()
+    waits.iter().map(|wait| (lateness(wait), *wait)).filter(|(late_ns, _)| *late_ns > SLACK_NS).collect()
 }
 
 #[cfg(test)]
@@ -37,6 +37,10 @@ mod tests {
     fn wait(for_ms: u64, end: End) -> Wait {
         let (asked_ns, ended_ns) = (1_000 * MS, (1_000 + for_ms) * MS);
         Wait { place: 2, asked_ns, ended_ns, limit_ns: 300 * MS, waits: true, end }
+    }
+
+    fn lateness(waits: &[Wait], stalls: &[Stall]) -> Vec<u64> {
+        late(waits, stalls).into_iter().map(|(late_ns, _)| late_ns).collect()
     }
 
     fn stall(place: usize, from_ms: u64, to_ms: u64) -> Stall {
@@ -57,15 +61,15 @@ mod tests {
     #[test]
     fn a_wait_past_its_deadline_is_late_however_it_ends() {
         let waits = [End::Granted, End::Contended, End::Unavailable].map(|end| wait(1_301, end));
-        assert_eq!(late(&waits, &[]), [1_001 * MS; 3]);
-        assert_eq!(late(&[wait(1_299, End::Contended)], &[]), [0; 0]);
+        assert_eq!(lateness(&waits, &[]), [1_001 * MS; 3]);
+        assert_eq!(lateness(&[wait(1_299, End::Contended)], &[]), [0; 0]);
     }
 
     #[test]
     fn a_process_that_stood_still_has_that_time_too_and_no_more() {
         let waits = [wait(2_250, End::Contended)];
-        assert_eq!(late(&waits, &[stall(2, 1_000, 2_000)]), [0; 0]);
-        assert_eq!(late(&waits, &[stall(3, 1_000, 2_000)]), [1_950 * MS], "that was another process");
-        assert_eq!(late(&waits, &[stall(2, 0, 1_900)]), [1_050 * MS], "only 900 ms of that were waited");
+        assert_eq!(lateness(&waits, &[stall(2, 1_000, 2_000)]), [0; 0]);
+        assert_eq!(lateness(&waits, &[stall(3, 1_000, 2_000)]), [1_950 * MS], "that was another process");
+        assert_eq!(lateness(&waits, &[stall(2, 0, 1_900)]), [1_050 * MS], "only 900 ms of that were waited");
     }
 }

@@ -1,0 +1,1 @@
+//! Nothing: what counts is the test beside it.

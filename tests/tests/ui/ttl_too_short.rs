@@ -1,0 +1,8 @@
+use lockrt::distributed_lock;
+
+#[distributed_lock(key = "q", ttl_ms = 9)]
+async fn f() -> Result<(), lockrt::LockError> {
+    Ok(())
+}
+
+fn main() {}
