@@ -198,10 +198,12 @@ impl Keeping {
             let mut kept = None;
             self.with(id, actions, |entry, actions| {
                 entry.lose(id, LossReason::ShuttingDown, now, actions);
-                if entry.terms.hold_on_cancel {
+                let goes = entry.release(id, Parting::Dropped, now, actions);
+                // What goes on is told of with whatever rests, or is not released.
+                if goes == Goes::Over && entry.terms.hold_on_cancel {
                     kept = Some((entry.terms.name, entry.terms.key.clone()));
                 }
-                entry.release(id, Parting::Dropped, now, actions)
+                goes
             });
             if let Some(closing) = &mut self.closing {
                 closing.kept.extend(kept);

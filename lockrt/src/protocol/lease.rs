@@ -1,6 +1,6 @@
 //! The state of one lease in a single atomic word, shared by body, guard and keeper.
 
-use super::atomic::{AtomicU64, Ordering};
+use super::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::clock::Moment;
 use crate::error::LossReason;
 
@@ -9,7 +9,11 @@ use crate::error::LossReason;
 /// The upper 61 bits are the deadline in microseconds, rounded down; the lower three say whether
 /// and how the lease has ended. Every change is a compare-exchange, and an end is final.
 #[derive(Debug)]
-pub(crate) struct LeaseWord(AtomicU64);
+pub(crate) struct LeaseWord {
+    word: AtomicU64,
+    /// Whether the caller has come for it. Says nothing about the lease itself.
+    taken: AtomicBool,
+}
 
 /// How a lease stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,13 +38,23 @@ const END_MASK: u64 = (1 << END_BITS) - 1;
 
 impl LeaseWord {
     pub(crate) fn new(deadline: Moment) -> Self {
-        Self(AtomicU64::new(pack(deadline)))
+        Self { word: AtomicU64::new(pack(deadline)), taken: AtomicBool::new(false) }
+    }
+
+    /// The caller has its grant in hand.
+    pub(crate) fn take(&self) {
+        self.taken.store(true, Ordering::Release);
+    }
+
+    /// Whether the caller has its grant in hand. A future that nobody polls never has.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.taken.load(Ordering::Acquire)
     }
 
     /// How the lease stands at `now`. Whoever first sees that the deadline has passed ends the
     /// lease; the flag says that it was this call.
     pub(crate) fn at(&self, now: Moment) -> (Standing, bool) {
-        let mut word = self.0.load(Ordering::Acquire);
+        let mut word = self.word.load(Ordering::Acquire);
         loop {
             match unpack(word) {
                 Standing::Held(deadline) if now >= deadline => {
@@ -56,7 +70,7 @@ impl LeaseWord {
 
     /// The deadline, if the lease has not been ended.
     pub(crate) fn deadline(&self) -> Option<Moment> {
-        match unpack(self.0.load(Ordering::Acquire)) {
+        match unpack(self.word.load(Ordering::Acquire)) {
             Standing::Held(deadline) => Some(deadline),
             Standing::Ended(_) => None,
         }
@@ -64,7 +78,7 @@ impl LeaseWord {
 
     /// The deadline, also of a lease that has ended.
     pub(crate) fn last_deadline(&self) -> Moment {
-        moment(self.0.load(Ordering::Acquire))
+        moment(self.word.load(Ordering::Acquire))
     }
 
     /// Moves the deadline, never backwards. False if the lease had ended by then.
@@ -92,7 +106,7 @@ impl LeaseWord {
     }
 
     fn swap(&self, from: u64, to: u64) -> Result<Standing, u64> {
-        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).map(|_| unpack(to))
+        self.word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).map(|_| unpack(to))
     }
 }
 
