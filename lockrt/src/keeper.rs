@@ -49,7 +49,8 @@ pub(super) enum Order {
     At { at: Moment, timer: Timer },
     Probe { claim: Claim, within: Duration, answer: oneshot::Sender<Result<(), BackendError>> },
     Close { within: Duration, answer: oneshot::Sender<Remains> },
-    Lose { key: Option<LockKey>, answer: oneshot::Sender<()> },
+    Lose { key: Option<LockKey>, answer: oneshot::Sender<bool> },
+    Settle { answer: oneshot::Sender<bool> },
 }
 
 /// A call to be made later.
@@ -171,8 +172,14 @@ impl Keeper {
     }
 
     /// Ends the leases of `key`, or all, as if the lock service had said that they are gone.
-    pub(crate) async fn lose(&self, key: Option<LockKey>) {
-        let _ = self.ask(|answer| Order::Lose { key, answer }).await;
+    /// Whether there was one.
+    pub(crate) async fn lose(&self, key: Option<LockKey>) -> bool {
+        self.ask(|answer| Order::Lose { key, answer }).await.unwrap_or_default()
+    }
+
+    /// Resolves once all that has been given back by now is freed. Whether a lease is left.
+    pub(crate) async fn settled(&self) -> bool {
+        self.ask(|answer| Order::Settle { answer }).await.unwrap_or_default()
     }
 
     /// Whether this process was forked from the one that made the keeper.

@@ -196,8 +196,14 @@ impl LockManager {
     }
 
     /// Ends the leases of `key`, or all, as if the lock service had said that they are gone.
-    pub(crate) async fn lose(&self, key: Option<&LockKey>) {
-        self.0.keeper.lose(key.cloned()).await;
+    /// Whether there was one.
+    pub(crate) async fn lose(&self, key: Option<&LockKey>) -> bool {
+        self.0.keeper.lose(key.cloned()).await
+    }
+
+    /// Resolves once all that has been given back by now is freed. Whether a lease is left.
+    pub(crate) async fn settled(&self) -> bool {
+        self.0.keeper.settled().await
     }
 }
 

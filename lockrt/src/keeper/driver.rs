@@ -31,6 +31,7 @@ pub(super) struct Driver {
     calls: JoinSet<Done>,
     timers: Timers,
     closing: Vec<oneshot::Sender<Remains>>,
+    settling: Vec<oneshot::Sender<bool>>,
 }
 
 /// What the driver knows of one claim beside the machine.
@@ -87,6 +88,7 @@ impl Driver {
             calls: JoinSet::new(),
             timers: Timers::default(),
             closing: Vec::new(),
+            settling: Vec::new(),
         }
     }
 
@@ -99,6 +101,10 @@ impl Driver {
                 Next::Order(None) => open = false,
                 Next::Done(done) => self.done(done),
                 Next::Time => self.time(),
+            }
+            if !self.settling.is_empty() && self.machine.is_settled() {
+                let leases = self.machine.has_lease(None);
+                self.settling.drain(..).for_each(|answer| tell(answer, leases));
             }
         }
     }
@@ -154,12 +160,14 @@ impl Driver {
                 let until = self.clock.now() + within;
                 self.step(Event::Close { until });
             }
+            Order::Settle { answer } => self.settling.push(answer),
             Order::Lose { key, answer } => {
+                let lost = self.machine.has_lease(key.as_ref());
                 let seats = self.seats.iter();
                 let seats = seats.filter(|(_, seat)| key.as_ref().is_none_or(|key| seat.key == *key));
                 let answers = seats.map(|(id, _)| (*id, Some(Renewed::Gone))).collect();
                 self.step(Event::Renewed { sent: self.clock.now(), answers });
-                tell(answer, ());
+                tell(answer, lost);
             }
         }
     }

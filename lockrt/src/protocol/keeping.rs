@@ -93,6 +93,17 @@ impl Keeping {
         self.entries.is_empty()
     }
 
+    /// Whether nothing is being given back.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.entries.values().any(Kept::is_freeing)
+    }
+
+    /// Whether somebody has the lease of `key`, or of any.
+    pub(crate) fn has_lease(&self, key: Option<&LockKey>) -> bool {
+        let mut entries = self.entries.values();
+        entries.any(|entry| entry.has_lease() && key.is_none_or(|key| entry.terms.key == *key))
+    }
+
     /// Whether a shutdown has begun.
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.is_some()

@@ -143,6 +143,14 @@ impl Kept {
         matches!(self.phase, Phase::Held(_))
     }
 
+    pub(super) fn is_freeing(&self) -> bool {
+        matches!(self.phase, Phase::Freeing { .. })
+    }
+
+    pub(super) fn has_lease(&self) -> bool {
+        matches!(&self.phase, Phase::Held(hold) if hold.word.deadline().is_some())
+    }
+
     pub(super) fn is_resting(&self) -> bool {
         matches!(self.phase, Phase::Resting { .. })
     }

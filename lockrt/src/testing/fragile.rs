@@ -25,6 +25,7 @@ struct State {
     silent: bool,
     /// Who was granted what through the contract, as the manager under test does.
     grants: HashMap<LockKey, Claim>,
+    granted: u64,
 }
 
 impl Fragile {
@@ -38,6 +39,11 @@ impl Fragile {
 
     pub(super) fn held(&self) -> usize {
         self.memory.held()
+    }
+
+    /// How many grants the manager under test has been given.
+    pub(super) fn granted(&self) -> u64 {
+        self.state().granted
     }
 
     /// Gives `claim` its lock, past any silence; whether it was free.
@@ -91,7 +97,9 @@ impl Backend for Fragile {
         self.answers().await;
         let attempt = self.memory.try_acquire(claim).await?;
         if let Attempt::Granted { .. } = attempt {
-            self.state().grants.insert(claim.key().clone(), claim.clone());
+            let mut state = self.state();
+            state.grants.insert(claim.key().clone(), claim.clone());
+            state.granted += 1;
         }
         Ok(attempt)
     }
