@@ -184,6 +184,13 @@ impl Lease {
     }
 }
 
+/// So that what takes a token takes a lease too; see [`fence`](crate::fence).
+impl From<&Lease> for Option<FencingToken> {
+    fn from(lease: &Lease) -> Self {
+        lease.fencing()
+    }
+}
+
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease")

@@ -36,6 +36,7 @@
 //! | annotate a function | [`distributed_lock`], [`Busy`] |
 //! | connect, and lock without the attribute | [`LockManager`], [`LockPolicy`], [`LockKey`] |
 //! | work under a lock | [`Lease`], [`LockGuard`], [`current_lease`] |
+//! | make a store refuse a holder that came too late | [`fence`] |
 //! | test a service without a server | [`testing`] |
 //! | use types of your own in a key, or as return value | [`KeyPart`], [`key_part!`], [`FromLockError`], [`Skipped`] |
 //! | write a backend | [`Backend`], and the next section |
@@ -90,6 +91,7 @@ mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod error;
+pub mod fence;
 mod gate;
 mod global;
 mod guard;

@@ -8,21 +8,27 @@ mod dice;
 #[cfg(doctest)]
 mod docs;
 mod dropping;
+mod fake_redis;
 mod faulty;
 mod polled;
 mod proxy;
+mod redis_power;
 mod redis_server;
 mod setup;
+mod stepped_clock;
 mod traces;
 mod until;
 
 pub use calls::{granted, key, refused};
 pub use dice::Dice;
 pub use dropping::dropped_at_every_poll;
+pub use fake_redis::FakeRedis;
 pub use faulty::{Call, Fate, Faulty};
 pub use polled::{caught, polled};
-pub use proxy::{Fault, Proxy};
+pub use proxy::{End, Fault, Proxy, Step, Toxic, Way};
+pub use redis_power::RedisPower;
 pub use redis_server::RedisServer;
 pub use setup::{Paused, Setup, Threaded, Threads, settled};
+pub use stepped_clock::{SteppedClock, wall_seconds};
 pub use traces::{Traced, Traces, Watch};
 pub use until::{soon, until};

@@ -9,10 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use lockrt::Redis;
-use lockrt::conformance::Service;
+use lockrt::conformance::{Service, Stored};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client};
 use rustix::process::{Pid, Signal, kill_process};
+
+use crate::SteppedClock;
 
 const START: Duration = Duration::from_secs(10);
 
@@ -26,6 +28,7 @@ pub struct RedisServer {
     port: u16,
     directory: PathBuf,
     options: Vec<String>,
+    environment: Vec<(&'static str, PathBuf)>,
 }
 
 impl RedisServer {
@@ -38,6 +41,16 @@ impl RedisServer {
     /// Starts a server with further command-line options, such as `["--maxmemory", "10mb"]`.
     #[must_use]
     pub fn start_with(options: &[&str]) -> Self {
+        Self::start_in(&[], options)
+    }
+
+    /// Starts a server whose wall clock is `clock`.
+    #[must_use]
+    pub fn start_on(clock: &SteppedClock) -> Self {
+        Self::start_in(&clock.environment(), &[])
+    }
+
+    fn start_in(environment: &[(&'static str, PathBuf)], options: &[&str]) -> Self {
         static SERVERS: AtomicU64 = AtomicU64::new(0);
         let number = SERVERS.fetch_add(1, Ordering::Relaxed);
         let directory = std::env::temp_dir().join(format!("lockrt-redis-{}-{number}", std::process::id()));
@@ -46,8 +59,14 @@ impl RedisServer {
         // Between choosing a port and using it somebody else may take it.
         for _ in 0..10 {
             let port = free_port();
-            let process = spawn(port, &directory, &options);
-            let mut server = Self { process, port, directory: directory.clone(), options: options.clone() };
+            let process = spawn(port, &directory, &options, environment);
+            let mut server = Self {
+                process,
+                port,
+                directory: directory.clone(),
+                options: options.clone(),
+                environment: environment.to_vec(),
+            };
             if server.answers() {
                 return server;
             }
@@ -77,8 +96,16 @@ impl RedisServer {
     /// Starts the server again on its port, after killing it; its data is gone.
     pub fn restart(&mut self) {
         self.kill();
-        self.process = spawn(self.port, &self.directory, &self.options);
+        self.process = spawn(self.port, &self.directory, &self.options, &self.environment);
         assert!(self.answers(), "redis-server has not come back on its port");
+    }
+
+    /// Lets a paused server go on, and starts one that has ended again.
+    pub fn revive(&mut self) {
+        self.resume();
+        if matches!(self.process.try_wait(), Ok(Some(_))) {
+            self.restart();
+        }
     }
 
     /// Stops the server's process; its connections stay open and silent.
@@ -143,16 +170,36 @@ impl Service for RedisServer {
         Redis::from_url(&self.url()).expect("the URL is well-formed")
     }
 
-    async fn stored_locks(&self) -> Option<usize> {
+    async fn stored(&self) -> Stored {
+        let script = "
+            local locks, endless, fences = 0, 0, 0
+            for _, key in ipairs(redis.call('KEYS', '*')) do
+              if string.find(key, '}:fencing$') then
+                fences = fences + 1
+              else
+                locks = locks + 1
+                if redis.call('PTTL', key) == -1 then endless = endless + 1 end
+              end
+            end
+            return {locks, endless, fences}";
+        let mut ask = redis::cmd("EVAL");
         let mut raw = self.raw().await;
-        let keys: Vec<String> =
-            redis::cmd("KEYS").arg("*").query_async(&mut raw).await.expect("KEYS answers");
-        Some(keys.iter().filter(|key| !key.ends_with("}:fence")).count())
+        let (per_key, endless, shared) =
+            ask.arg(script).arg(0).query_async(&mut raw).await.expect("the server is up");
+        Stored { per_key, endless, shared }
     }
 }
 
-fn spawn(port: u16, directory: &std::path::Path, options: &[String]) -> Child {
+fn spawn(
+    port: u16,
+    directory: &std::path::Path,
+    options: &[String],
+    environment: &[(&'static str, PathBuf)],
+) -> Child {
     let mut command = Command::new("redis-server");
+    // This process may be on a stepped clock itself.
+    SteppedClock::take_off(&mut command);
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
     command.arg("--dir").arg(directory).args(options);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -153,7 +153,7 @@ async fn stored(eye: &mut MultiplexedConnection) -> usize {
         let mut scan = redis::cmd("SCAN");
         let answer = scan.arg(cursor).arg("COUNT").arg(1_000).query_async(eye).await;
         let (next, keys): (u64, Vec<String>) = answer.expect("SCAN answers");
-        found += keys.iter().filter(|key| !key.ends_with("}:fence")).count();
+        found += keys.iter().filter(|key| !key.ends_with("}:fencing")).count();
         if next == 0 {
             return found;
         }

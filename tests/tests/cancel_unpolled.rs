@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a case that cannot go on has failed")]
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
@@ -18,8 +19,8 @@ const RENEWED: LockPolicy = LockPolicy::new(TTL).renew(Duration::from_secs(3_600
 async fn a_grant_that_nobody_fetches_keeps_others_out_for_two_ttls_at_most() {
     let setup = Paused::start();
     let (manager, others, key) = (setup.manager(), setup.manager(), key("orders:7"));
-    let mut ran = false;
-    let mut call = pin!(manager.run(&key, &RENEWED, async |_| ran = true));
+    let ran = Cell::new(false);
+    let mut call = pin!(manager.run(&key, &RENEWED, async |_| ran.set(true)));
     // Its grant comes, and nobody looks.
     poll_fn(|cx| Poll::Ready(assert!(call.as_mut().poll(cx).is_pending()))).await;
     let asked = Instant::now();
@@ -31,7 +32,7 @@ async fn a_grant_that_nobody_fetches_keeps_others_out_for_two_ttls_at_most() {
     // By then it is too late to begin.
     let late = soon("the end of the call", call).await.unwrap_err();
     assert!(matches!(late, lockrt::LockError::Lost { reason: LossReason::Expired, .. }), "{late:?}");
-    assert!(!ran);
+    assert!(!ran.get());
     next.lease().check().unwrap();
 }
 

@@ -1,3 +1,3 @@
 //! The conformance suite on the memory backend.
 
-lockrt::conformance_tests!(lockrt::Memory::new());
+lockrt::conformance_tests!(lockrt::Memory::new(), power = none);

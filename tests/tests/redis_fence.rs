@@ -14,7 +14,7 @@ const TTL: Duration = Duration::from_secs(10);
 const HOUR_US: u64 = 3_600 * 1_000_000;
 
 async fn fence_keys(raw: &mut MultiplexedConnection) -> Vec<String> {
-    raw.keys("*:fence").await.unwrap()
+    raw.keys("*:fencing").await.unwrap()
 }
 
 #[tokio::test]
@@ -48,7 +48,7 @@ async fn tokens_rise_when_the_servers_clock_was_an_hour_ahead_before() {
     let now = granted(&client, &owner).await;
     let [fence] = &fence_keys(&mut raw).await[..] else { panic!("one fence key") };
     let ahead = now + HOUR_US;
-    let () = raw.set(fence, ahead).await.unwrap();
+    let () = raw.zadd(fence, "last", ahead).await.unwrap();
     assert_eq!(granted(&client, &owner).await, ahead + 1);
     client.release(&owner).await.unwrap();
     assert_eq!(granted(&client, &claim(&key("orders"), TTL)).await, ahead + 2);
@@ -71,7 +71,7 @@ async fn tokens_are_the_servers_microseconds_when_nothing_later_is_stored() {
 }
 
 #[tokio::test]
-async fn the_last_token_is_sixteen_digits_without_an_expiry_in_one_key_per_slot() {
+async fn the_last_token_is_a_score_without_an_expiry_in_one_key_per_slot() {
     let server = RedisServer::start();
     let client = Redis::from_url(&server.url()).unwrap();
     let mut raw = server.raw().await;
@@ -82,12 +82,32 @@ async fn the_last_token_is_sixteen_digits_without_an_expiry_in_one_key_per_slot(
         client.release(&owner).await.unwrap();
     }
     // 12182 is the slot of `foo`, and 43681 the smallest number in it.
-    assert_eq!(fence_keys(&mut raw).await, ["lockrt:{43681}:fence"]);
-    let stored: String = raw.get("lockrt:{43681}:fence").await.unwrap();
-    assert_eq!(stored, last.to_string());
-    assert_eq!(stored.len(), 16);
-    let left: i64 = raw.pttl("lockrt:{43681}:fence").await.unwrap();
+    assert_eq!(fence_keys(&mut raw).await, ["lockrt:{43681}:fencing"]);
+    let stored: Vec<(String, String)> = raw.zrange_withscores("lockrt:{43681}:fencing", 0, -1).await.unwrap();
+    assert_eq!(stored, [(String::from("last"), last.to_string())]);
+    let left: i64 = raw.pttl("lockrt:{43681}:fencing").await.unwrap();
     assert_eq!(left, -1);
+}
+
+#[tokio::test]
+async fn a_token_keeps_its_sixteen_digits_in_the_first_tenth_of_a_second() {
+    let server = RedisServer::start();
+    let client = Redis::from_url(&server.url()).unwrap();
+    let mut raw = server.raw().await;
+    let mut early = 0;
+    let started = std::time::Instant::now();
+    while early < 20 {
+        assert!(started.elapsed() < Duration::from_secs(10), "only {early} tokens began a second");
+        let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(&mut raw).await.unwrap();
+        if micros >= 90_000 {
+            tokio::time::sleep(Duration::from_micros(1_000_000 - micros)).await;
+            continue;
+        }
+        let token = granted(&client, &claim(&key("orders"), Duration::from_millis(1))).await;
+        assert!((seconds * 1_000_000..seconds * 1_000_000 + 2_000_000).contains(&token), "{token}");
+        early += 1;
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
 }
 
 #[tokio::test]
@@ -95,8 +115,8 @@ async fn a_fence_key_that_holds_no_usable_number_refuses_before_anything_is_take
     let server = RedisServer::start();
     let client = Redis::from_url(&server.url()).unwrap();
     let mut raw = server.raw().await;
-    for bad in ["many", "9007199254740991", "-", "nan"] {
-        let () = raw.set("lockrt:{43681}:fence", bad).await.unwrap();
+    for bad in ["9007199254740991", "9007199254740993", "inf"] {
+        let () = raw.zadd("lockrt:{43681}:fencing", "last", bad).await.unwrap();
         let error = refused(&client, &claim(&key("foo"), TTL)).await;
         assert_eq!(error.outcome(), Outcome::NotApplied);
         assert!(error.to_string().contains("fence key"), "{error}");
@@ -110,7 +130,7 @@ async fn the_prefix_of_fence_keys_can_be_chosen_and_has_no_braces() {
     let server = RedisServer::start();
     let client = Redis::from_url(&server.url()).unwrap().fence_prefix("shop/").unwrap();
     granted(&client, &claim(&key("foo"), TTL)).await;
-    assert_eq!(fence_keys(&mut server.raw().await).await, ["shop/{43681}:fence"]);
+    assert_eq!(fence_keys(&mut server.raw().await).await, ["shop/{43681}:fencing"]);
     let refused = Redis::from_url(&server.url()).unwrap().fence_prefix("shop{1}").unwrap_err();
     assert!(matches!(refused, SetupError::InvalidPrefix { .. }), "{refused}");
 }

@@ -49,7 +49,7 @@ async fn a_key_of_another_type_is_refused_for_good_and_left_alone() {
 async fn a_fence_key_of_another_type_is_refused_before_anything_is_taken() {
     let server = RedisServer::start();
     let (client, mut raw) = (Redis::from_url(&server.url()).unwrap(), server.raw().await);
-    let () = raw.rpush("lockrt:{43681}:fence", "not a number").await.unwrap();
+    let () = raw.rpush("lockrt:{43681}:fencing", "not a number").await.unwrap();
     let owner = claim(&key("foo"), TTL);
     is_refusal(&refused(&client, &owner).await, "another type of value", &owner);
     assert!(!raw.exists::<_, bool>("foo").await.unwrap());
@@ -159,10 +159,21 @@ async fn a_user_without_rights_is_refused_for_good() {
 }
 
 #[tokio::test]
+async fn a_user_who_may_call_scripts_but_not_write_is_refused_for_good() {
+    let server = RedisServer::start();
+    let rights = ["~*", "+get", "+time", "+evalsha", "+script|load"];
+    command(&server, &[&["ACL", "SETUSER", "caller", "on", ">s3cret"], &rights[..]].concat()).await;
+    let url = format!("redis://caller:s3cret@127.0.0.1:{}", server.port());
+    let owner = claim(&key("orders"), TTL);
+    let error = refused(&Redis::from_url(&url).unwrap(), &owner).await;
+    is_refusal(&error, "may not run the commands", &owner);
+    assert!(error.is_permanent(), "{error}");
+}
+
+#[tokio::test]
 async fn the_rights_that_the_refusal_names_are_enough() {
     let server = RedisServer::start();
-    let rights =
-        "~* &* +get +set +del +pexpire +pttl +exists +time +evalsha +script|load +publish +subscribe";
+    let rights = "~* &* +get +set +del +pexpire +pttl +exists +time +zadd +zscore +evalsha +script|load +publish +subscribe";
     let mut words = vec!["ACL", "SETUSER", "locker", "on", ">s3cret"];
     words.extend(rights.split(' '));
     command(&server, &words).await;
@@ -207,6 +218,6 @@ async fn a_server_before_version_6_is_refused_for_good_and_told_no_password() {
     let client = Redis::from_url(&format!("redis://:s3cret@127.0.0.1:{port}")).unwrap();
     let owner = claim(&key("orders"), TTL);
     let error = refused(&client, &owner).await;
-    is_refusal(&error, "Redis 6 or newer", &owner);
+    is_refusal(&error, "Redis 6.2 or newer", &owner);
     assert!(error.is_permanent() && !format!("{error} {error:?}").contains("s3cret"));
 }

@@ -28,7 +28,7 @@ async fn lock_and_fence_share_their_slot_as_the_server_counts_it() {
             .collect();
         let owner = claim(&key(&format!("{text}{round}")), Duration::from_secs(60));
         granted(&client, &owner).await;
-        let fences: Vec<String> = raw.keys("*:fence").await.unwrap();
+        let fences: Vec<String> = raw.keys("*:fencing").await.unwrap();
         let [fence] = &fences[..] else { panic!("one fence key, not {fences:?}") };
         let slot = slot_of(owner.key().as_str()).await;
         assert_eq!(slot, slot_of(fence).await, "{fence} is not in slot {slot}");

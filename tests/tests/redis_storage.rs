@@ -66,8 +66,9 @@ async fn a_refused_attempt_leaves_the_holders_value_expiry_and_token_as_they_wer
     }
     assert_eq!(raw.get::<_, String>("orders").await.unwrap(), owner.owner().wire());
     assert_eq!(raw.pexpire_time::<_, u64>("orders").await.unwrap(), before);
-    let fences: Vec<String> = raw.keys("*:fence").await.unwrap();
-    assert_eq!(raw.get::<_, u64>(&fences[0]).await.unwrap(), token);
+    let fences: Vec<String> = raw.keys("*:fencing").await.unwrap();
+    let last: String = raw.zscore(&fences[0], "last").await.unwrap();
+    assert_eq!(last, token.to_string());
     assert_eq!(redis::cmd("DBSIZE").query_async::<u64>(&mut raw).await.unwrap(), 2);
 }
 
@@ -85,7 +86,7 @@ async fn nothing_is_stored_without_an_expiry_but_the_fence_keys() {
         }
     }
     let stored: Vec<String> = raw.keys("*").await.unwrap();
-    let (fences, locks): (Vec<_>, Vec<_>) = stored.iter().partition(|key| key.ends_with("}:fence"));
+    let (fences, locks): (Vec<_>, Vec<_>) = stored.iter().partition(|key| key.ends_with("}:fencing"));
     assert_eq!(locks.len(), 100);
     assert!(fences.len() <= 200 && !fences.is_empty());
     for lock in locks {

@@ -28,6 +28,9 @@ use crate::error::BackendError;
 /// * An error says whether the call may have been carried out: see [`BackendError`].
 /// * The service's clock alone decides expiry. Nothing is stored without an expiry, but for what
 ///   the fencing tokens need.
+/// * No lock asks for a TTL of zero, or for one too long to be counted. A claim that does is refused
+///   before anything is sent, a renewal of it as `Unknown`: a service might free the lock, or keep it
+///   for ever.
 /// * Fencing tokens of a key rise strictly with every grant, also after a restart, an expiry and a
 ///   release; repeated acquires of one claim may raise its own token and never lower it.
 ///
@@ -36,7 +39,8 @@ use crate::error::BackendError;
 /// Copy `backend/memory.rs`, the smallest one. Beside the new file there are four places to touch:
 /// its line in `backend.rs`, its feature in `lockrt/Cargo.toml`, its URL scheme in `manager.rs`,
 /// and a test file in `tests/` that hands it to the conformance suite. A backend outside this
-/// repository implements the trait and goes to [`LockManager::builder`](crate::LockManager::builder).
+/// repository implements the trait, runs the same suite (feature `conformance`), and goes to
+/// [`LockManager::builder`](crate::LockManager::builder).
 pub trait Backend: Debug + Send + Sync + 'static {
     /// Name, fence strength, shortest TTL, expiry, and what waiting claims may expect.
     fn capabilities(&self) -> &Capabilities;

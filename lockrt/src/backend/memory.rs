@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
 
@@ -16,6 +16,9 @@ use crate::token::{FencingToken, OwnerToken};
 
 const CAPABILITIES: Capabilities =
     Capabilities::new("memory").fences(FenceStrength::Durable).wakes_on_release();
+
+/// A hundred years, as on Redis.
+const LONGEST_TTL: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 
 /// A lock service inside this process. It locks nothing outside it.
 ///
@@ -99,12 +102,23 @@ impl Locks {
     }
 }
 
+/// A lock of no time would be free at once, one of all times never.
+fn check_ttl(claim: &Claim) -> Result<(), BackendError> {
+    if claim.ttl().is_zero() || claim.ttl() > LONGEST_TTL {
+        return Err(
+            BackendError::not_applied("a ttl must be at least 1 ms and at most 100 years").permanent()
+        );
+    }
+    Ok(())
+}
+
 impl Backend for Memory {
     fn capabilities(&self) -> &Capabilities {
         &CAPABILITIES
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt, BackendError> {
+        check_ttl(claim)?;
         let now = self.0.clock.now();
         let mut locks = self.locks();
         if let Some(held) = locks.holder(claim.key(), now)
@@ -121,8 +135,9 @@ impl Backend for Memory {
     async fn renew(&self, claims: &[&Claim]) -> Vec<Renewed> {
         let now = self.0.clock.now();
         let mut locks = self.locks();
-        let mut renew = |claim: &Claim| match locks.holder(claim.key(), now) {
-            Some(held) if held.owner == *claim.owner() => {
+        let mut renew = |claim: &Claim| match (check_ttl(claim), locks.holder(claim.key(), now)) {
+            (Err(error), _) => Renewed::Unknown(error),
+            (Ok(()), Some(held)) if held.owner == *claim.owner() => {
                 held.until = now + claim.ttl();
                 Renewed::Extended
             }
@@ -192,7 +207,6 @@ impl Drop for Listening {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::Duration;
 
     use super::*;
     use crate::token::{OwnerLabel, ProcessRandom};

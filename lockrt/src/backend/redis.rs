@@ -2,12 +2,12 @@
 //!
 //! A lock is a plain string, as `SET key value NX PX ttl` writes it: locks that other programs keep
 //! under the same key exclude ours, and ours exclude them. Beside the locks there is one key per
-//! cluster slot, `<prefix>{<number>}:fence`, with the last fencing token; it has no expiry, so a
-//! busy server holds at most 16,384 of them, 1.4 MB in all. A release publishes an empty message on
+//! cluster slot, `<prefix>{<number>}:fencing`, a sorted set whose one member `last` has the last fencing
+//! token as its score; it has no expiry, so a busy server holds at most 16,384 of them, 2 MB in all. A release publishes an empty message on
 //! the channel `<lock key>:freed`.
 
 mod connection;
-mod failure;
+pub(crate) mod failure;
 mod link;
 mod scripts;
 mod slots;
@@ -36,7 +36,7 @@ const CAPABILITIES: Capabilities =
 /// acquire waits for at most this many calls, about 2 ms.
 const CALLS_PER_ROUND: usize = 8;
 
-/// One Redis server, version 6 or newer, as lock service.
+/// One Redis server, version 6.2 or newer, as lock service.
 ///
 /// It connects at first use and again after a failure. Servers that hold locks should not evict
 /// keys: `maxmemory-policy noeviction`.
@@ -88,7 +88,7 @@ impl Redis {
 
     /// The key with the last token of the slot of `lock`. One per lock would stay for ever.
     fn fence_of(&self, lock: &str) -> String {
-        format!("{}{{{}}}:fence", self.fence_prefix, slots::number_in(slots::slot_of(lock)))
+        format!("{}{{{}}}:fencing", self.fence_prefix, slots::number_in(slots::slot_of(lock)))
     }
 
     /// One call of `script`, which is loaded if the server has forgotten it.

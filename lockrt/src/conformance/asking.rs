@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::Service;
 use crate::backend::contract::Backend;
-use crate::claim::{Attempt, Claim, Released, Renewed};
+use crate::claim::{Attempt, Claim, Expiry, Released, Renewed};
 use crate::key::LockKey;
 use crate::token::FencingToken;
 
@@ -14,10 +15,19 @@ use crate::token::FencingToken;
 pub(super) const LONG: Duration = Duration::from_secs(60);
 
 /// A TTL whose end a test waits for; long enough for a few calls on a busy machine.
-pub(super) const SHORT: Duration = Duration::from_millis(800);
+const SHORT: Duration = Duration::from_millis(800);
 
 /// How long anything may take that should take next to no time.
 pub(super) const SOON: Duration = Duration::from_secs(5);
+
+/// Services count in milliseconds, so a lease may seem this much shorter than its TTL.
+pub(super) const ROUNDING: Duration = Duration::from_millis(2);
+
+/// A TTL whose end a test waits for, as short as the backend can keep it.
+pub(super) fn short(client: &impl Backend) -> Duration {
+    let capabilities = client.capabilities();
+    SHORT.max(capabilities.shortest_ttl()).max(capabilities.offset_margin() * 4)
+}
 
 /// A key that no other case, and no other run on the same server, uses.
 pub(super) fn key(name: &str) -> LockKey {
@@ -34,11 +44,21 @@ pub(super) fn named(text: &str) -> LockKey {
     }
 }
 
+/// The answer to an attempt; a grant has a token if the backend says that it fences, and else none.
 pub(super) async fn attempted(client: &impl Backend, claim: &Claim) -> Attempt {
-    match client.try_acquire(claim).await {
+    let attempt = match client.try_acquire(claim).await {
         Ok(attempt) => attempt,
         Err(error) => panic!("an attempt was not answered: {error}"),
+    };
+    if let Attempt::Granted { fencing } = attempt {
+        let fences = client.capabilities().can_fence();
+        assert_eq!(
+            fencing.is_some(),
+            fences,
+            "a grant with {fencing:?} of a backend whose can_fence is {fences}"
+        );
     }
+    attempt
 }
 
 pub(super) async fn granted(client: &impl Backend, claim: &Claim) -> Option<FencingToken> {
@@ -66,6 +86,10 @@ pub(super) async fn freed(client: &impl Backend, claim: &Claim) {
     assert_eq!(released(client, claim).await, Released::Freed);
 }
 
+pub(super) async fn not_held(client: &impl Backend, claim: &Claim) {
+    assert_eq!(released(client, claim).await, Released::NotHeld);
+}
+
 pub(super) async fn renewed(client: &impl Backend, claims: &[&Claim]) -> Vec<Renewed> {
     let answers = client.renew(claims).await;
     assert_eq!(answers.len(), claims.len(), "one answer per claim");
@@ -82,21 +106,39 @@ pub(super) async fn gone(client: &impl Backend, claim: &Claim) {
     assert!(matches!(answers[0], Renewed::Gone), "{answers:?}");
 }
 
-/// Attempts until granted. Gives the time it took.
-pub(super) async fn granted_soon(client: &impl Backend, claim: &Claim) -> (Duration, Option<FencingToken>) {
+/// Attempts until granted, for next to no time and `ttl`, the rest of a lease that is in the way.
+pub(super) async fn granted_within(
+    ttl: Duration,
+    client: &impl Backend,
+    claim: &Claim,
+) -> Option<FencingToken> {
     let start = Instant::now();
     loop {
         if let Attempt::Granted { fencing } = attempted(client, claim).await {
-            return (start.elapsed(), fencing);
+            return fencing;
         }
-        assert!(start.elapsed() < SOON, "the key has not become free");
+        assert!(start.elapsed() < ttl + SOON, "the key has not become free");
         sleep(Duration::from_millis(2)).await;
     }
 }
 
-/// Lets `ttl`, counted from now, pass by for certain.
-pub(super) async fn expired(ttl: Duration) {
+/// A later grant of a key has a greater token, where there are tokens.
+pub(super) fn rises(from: Option<FencingToken>, to: Option<FencingToken>) {
+    assert!(to.is_none() || from < to, "the token of a later grant is {to:?}, after {from:?}");
+}
+
+/// Brings the leases that `client` took for `ttl` to their end, and gives a client to go on with.
+pub(super) async fn ended<S: Service>(service: &S, client: S::Client, ttl: Duration) -> S::Client {
+    let client = match client.capabilities().expiry() {
+        Expiry::PerClaim => client,
+        // A session ends with its client, as soon as the service has missed it for a TTL.
+        Expiry::PerSession => {
+            drop(client);
+            service.client().await
+        }
+    };
     sleep(ttl + Duration::from_millis(50)).await;
+    client
 }
 
 /// The value of `future`, which must be ready soon.

@@ -1,14 +1,18 @@
 //! Who gets a lock, and who does not.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
 
 use super::Service;
-use super::asking::{LONG, SHORT, freed, granted, held, key, released};
+use super::asking::{
+    LONG, ROUNDING, SOON, attempted, freed, granted, granted_within, held, key, not_held, rises, short,
+};
 use crate::backend::contract::Backend;
-use crate::claim::Released;
-use crate::testing::{claim, waiting_claim};
+use crate::claim::{Attempt, Expiry};
+use crate::testing::claim;
 
 /// A free key is granted; a second owner is `Held`, and does not wait for that answer.
 pub async fn a_free_key_is_granted_and_a_second_owner_is_held_at_once(service: &impl Service) {
@@ -23,6 +27,27 @@ pub async fn a_free_key_is_granted_and_a_second_owner_is_held_at_once(service: &
     assert!(start.elapsed() < Duration::from_secs(1), "an attempt has waited for the holder");
 }
 
+/// Of attempts that are made at the same moment one is granted, whatever they do to each other.
+pub async fn of_many_attempts_at_once_one_is_granted(service: &impl Service) {
+    let mut clients = Vec::new();
+    for _ in 0..8 {
+        let client = Arc::new(service.client().await);
+        freed_after_grant(&*client).await;
+        clients.push(client);
+    }
+    for _ in 0..50 {
+        let key = key("race");
+        let mut attempts = JoinSet::new();
+        for client in &clients {
+            let (client, owner) = (Arc::clone(client), claim(&key, LONG));
+            attempts.spawn(async move { attempted(&*client, &owner).await });
+        }
+        let answers = attempts.join_all().await;
+        let granted = answers.iter().filter(|answer| matches!(answer, Attempt::Granted { .. }));
+        assert_eq!(granted.count(), 1, "{answers:?}");
+    }
+}
+
 /// A failed attempt, even with a longer TTL, leaves value and expiry of the holder as they were.
 pub async fn a_failed_attempt_changes_nothing_for_the_holder_and_leaves_nothing_behind(
     service: &impl Service,
@@ -31,15 +56,39 @@ pub async fn a_failed_attempt_changes_nothing_for_the_holder_and_leaves_nothing_
     let key = key("untouched");
     let holder = claim(&key, LONG);
     let first = granted(&one, &holder).await;
+    let stored = service.stored().await;
     let contender = claim(&key, LONG * 10);
     let free_in = held(&two, &contender).await;
     assert!(free_in.is_none_or(|free_in| free_in <= LONG), "the holder's lease has grown: {free_in:?}");
     let again = held(&two, &contender).await;
     assert!(again <= free_in, "the holder's lease has grown from {free_in:?} to {again:?}");
-    assert_eq!(released(&two, &contender).await, Released::NotHeld);
+    assert_eq!(service.stored().await, stored, "a failed attempt has left something behind");
+    not_held(&two, &contender).await;
     freed(&one, &holder).await;
-    let next = granted(&two, &claim(&key, LONG)).await;
-    assert!(next > first || next.is_none());
+    rises(first, granted(&two, &claim(&key, LONG)).await);
+}
+
+/// Whoever asks in vain, and for how long, moves no expiry.
+pub async fn failed_attempts_neither_end_nor_extend_a_lease(service: &impl Service) {
+    let (one, two) = (service.client().await, service.client().await);
+    let (key, ttl) = (key("asked"), short(&one));
+    let start = Instant::now();
+    granted(&one, &claim(&key, ttl)).await;
+    if one.capabilities().expiry() == Expiry::PerSession {
+        drop(one);
+    }
+    let mut refused = 0;
+    while let Attempt::Held { free_in } = attempted(&two, &claim(&key, LONG)).await {
+        refused += 1;
+        assert!(free_in.is_none_or(|free_in| free_in <= ttl), "{free_in:?} are left of {ttl:?}");
+        assert!(start.elapsed() < ttl + SOON, "the lease does not end");
+        sleep(Duration::from_millis(5)).await;
+    }
+    let lasted = start.elapsed() + ROUNDING;
+    assert!(
+        refused > 0 && (lasted >= ttl || two.capabilities().expiry() == Expiry::PerSession),
+        "{lasted:?}"
+    );
 }
 
 /// Repeating an attempt whose answer was lost is no second grant: one release frees it.
@@ -52,23 +101,27 @@ pub async fn the_same_claim_twice_is_one_grant(service: &impl Service) {
     let third = granted(&two, &owner).await;
     assert!(first <= second && second <= third, "{first:?} {second:?} {third:?}");
     freed(&one, &owner).await;
-    assert_eq!(released(&two, &owner).await, Released::NotHeld);
-    granted(&two, &claim(&key, LONG)).await;
+    not_held(&two, &owner).await;
+    rises(third, granted(&two, &claim(&key, LONG)).await);
 }
 
 /// A repeated attempt gives the whole TTL, as its answer promises.
 pub async fn a_repeated_attempt_starts_the_ttl_again(service: &impl Service) {
     let (one, two) = (service.client().await, service.client().await);
-    let key = key("again");
-    let owner = claim(&key, SHORT);
+    let (key, ttl) = (key("again"), short(&one));
+    let owner = claim(&key, ttl);
     granted(&one, &owner).await;
     let start = Instant::now();
-    while start.elapsed() < SHORT * 2 {
-        tokio::time::sleep(SHORT / 8).await;
+    while start.elapsed() < ttl * 2 {
+        sleep(ttl / 8).await;
         // First the contender: a repetition after the lease's end would be a new grant.
         held(&two, &claim(&key, LONG)).await;
         granted(&one, &owner).await;
     }
+    if one.capabilities().expiry() == Expiry::PerSession {
+        drop(one);
+    }
+    granted_within(ttl, &two, &claim(&key, LONG)).await;
 }
 
 /// Ten rounds, in each of which a contender is refused first.
@@ -81,40 +134,14 @@ pub async fn release_lets_the_next_one_in_ten_rounds_in_a_row(service: &impl Ser
         held(&two, &second).await;
         freed(&one, &first).await;
         granted(&two, &second).await;
+        held(&one, &claim(&key, LONG)).await;
         freed(&two, &second).await;
     }
 }
 
-/// Whoever knows the claim can clean up behind it, from any client.
-pub async fn releasing_a_grant_that_nobody_saw_frees_it(service: &impl Service) {
-    let (one, two) = (service.client().await, service.client().await);
-    let key = key("unseen");
-    let lost = claim(&key, LONG);
-    drop(one.try_acquire(&lost).await);
-    freed(&two, &lost).await;
-    granted(&two, &claim(&key, LONG)).await;
-}
-
-/// A claim that was never granted has nothing to free, and frees nothing.
-pub async fn releasing_a_claim_that_was_never_granted_spares_the_holder(service: &impl Service) {
-    let (one, two) = (service.client().await, service.client().await);
-    let key = key("never");
-    assert_eq!(released(&one, &claim(&key, LONG)).await, Released::NotHeld);
-    let holder = claim(&key, LONG);
-    granted(&one, &holder).await;
-    assert_eq!(released(&two, &claim(&key, LONG)).await, Released::NotHeld);
-    held(&two, &claim(&key, LONG)).await;
-    freed(&one, &holder).await;
-}
-
-/// A waiter that has given up gets nothing later, also where waiters queue.
-pub async fn a_released_waiter_stands_in_nobodys_way(service: &impl Service) {
-    let (one, two) = (service.client().await, service.client().await);
-    let key = key("queue");
-    let (holder, waiter) = (claim(&key, LONG), waiting_claim(&key, LONG));
-    granted(&one, &holder).await;
-    held(&two, &waiter).await;
-    released(&one, &waiter).await;
-    freed(&one, &holder).await;
-    granted(&two, &claim(&key, LONG)).await;
+/// One round on a key of its own, so that a client is connected.
+async fn freed_after_grant(client: &impl Backend) {
+    let owner = claim(&key("connected"), LONG);
+    granted(client, &owner).await;
+    freed(client, &owner).await;
 }

@@ -7,7 +7,7 @@ use crate::key::{InvalidKey, LockKey};
 use crate::testing::claim;
 
 /// Every pair of these would be one lock on a backend that cuts, folds or reads names.
-const NAMES: [&str; 30] = [
+const NAMES: [&str; 37] = [
     "a",
     "A",
     "a:b",
@@ -23,6 +23,13 @@ const NAMES: [&str; 30] = [
     "..",
     "a.",
     "a b",
+    "a ",
+    " a",
+    "a_b",
+    "a-b",
+    "a.b",
+    "a+b",
+    "a\\b",
     "a%b",
     "%",
     "}",
@@ -48,6 +55,7 @@ pub async fn keys_are_independent_of_each_other(service: &impl Service) {
     names.extend(NAMES.iter().map(|name| format!("{}:{name}", unique.as_str())));
     for length in [255, 256, 1_000] {
         names.push(format!("{}{}", unique.as_str(), "x".repeat(length - unique.as_str().len())));
+        names.push(format!("{}{}y", unique.as_str(), "x".repeat(length - unique.as_str().len() - 1)));
     }
     let claims: Vec<Claim> = names.iter().map(|name| claim(&named(name), LONG)).collect();
     for claim in &claims {
@@ -56,8 +64,11 @@ pub async fn keys_are_independent_of_each_other(service: &impl Service) {
     for name in &names {
         held(&two, &claim(&named(name), LONG)).await;
     }
-    for claim in &claims {
-        freed(&two, claim).await;
+    for (freed_by_now, released) in claims.iter().enumerate() {
+        freed(&two, released).await;
+        if let Some(next) = claims.get(freed_by_now + 1) {
+            held(&two, &claim(next.key(), LONG)).await;
+        }
     }
 }
 

@@ -10,14 +10,14 @@ pub(super) fn before_sending(error: &RedisError) -> BackendError {
 }
 
 /// A failure after the call may have been sent.
-pub(super) fn after_sending(error: &RedisError) -> BackendError {
+pub(crate) fn after_sending(error: &RedisError) -> BackendError {
     refusal(error).unwrap_or_else(|| {
         BackendError::unknown(broken("the connection to Redis broke before its answer", error))
     })
 }
 
 /// An answer that none of the scripts gives.
-pub(super) fn unexpected_answer() -> BackendError {
+pub(crate) fn unexpected_answer() -> BackendError {
     BackendError::unknown("Redis gave an answer of an unexpected form; is there a proxy in between?")
 }
 
@@ -32,11 +32,15 @@ fn refusal(error: &RedisError) -> Option<BackendError> {
     if error.kind() == ErrorKind::RESP3NotSupported {
         return Some(too_old());
     }
-    let (code, detail) = (error.code()?, error.detail().unwrap_or_default());
+    let (code, detail) = (code_of(error)?, error.detail().unwrap_or_default());
     // Arguments follow, and they hold keys and owners. An old server gets here by `HELLO` only.
     if detail.contains("unknown command") {
         let old = detail.to_ascii_lowercase().contains("hello");
         return Some(if old { too_old() } else { missing_command() });
+    }
+    // Forms of known commands: `ZADD .. GT` came with version 6.2.
+    if code == "ERR" && detail.contains("syntax error") {
+        return Some(missing_command());
     }
     let (reason, permanent) = known(code)
         // Up to version 6 the code of an error raised in a script stands in its text.
@@ -44,6 +48,16 @@ fn refusal(error: &RedisError) -> Option<BackendError> {
         .unwrap_or((detail, false));
     let failure = BackendError::not_applied(format!("Redis refused: {reason} ({code})"));
     Some(if permanent { failure.permanent() } else { failure })
+}
+
+/// The code of the server's refusal. Version 7 has none of its own for a command that the user may not
+/// run inside of a script.
+pub(crate) fn code_of(error: &RedisError) -> Option<&str> {
+    let forbidden = |detail: &str| detail.starts_with("The user executing the script can't");
+    match error.code()? {
+        "ERR" if error.detail().is_some_and(forbidden) => Some("NOPERM"),
+        code => Some(code),
+    }
 }
 
 pub(super) fn is_read_only(error: &RedisError) -> bool {
@@ -78,8 +92,8 @@ fn known(code: &str) -> Option<(&'static str, bool)> {
         }
         "NOAUTH" => ("it wants a password; write redis://user:password@host:port", true),
         "NOPERM" => (
-            "this user may not run the commands of locks: get, set, del, pexpire, pttl, exists, time, \
-             evalsha, script|load, publish, subscribe",
+            "this user may not run the commands of locks: get, set, del, pexpire, pttl, exists, time, zadd, \
+             zscore, evalsha, script|load, publish, subscribe",
             true,
         ),
         "WRONGPASS" => ("user name or password is wrong; correct them in the URL", true),
@@ -91,12 +105,14 @@ fn known(code: &str) -> Option<(&'static str, bool)> {
 }
 
 fn too_old() -> BackendError {
-    BackendError::not_applied("this server does not speak RESP3; lockrt needs Redis 6 or newer").permanent()
+    BackendError::not_applied("this server does not speak RESP3; lockrt needs Redis 6.2 or newer").permanent()
 }
 
 fn missing_command() -> BackendError {
-    BackendError::not_applied("this server lacks a command of locks; lockrt needs scripts and RESP3")
-        .permanent()
+    BackendError::not_applied(
+        "this server lacks a command of locks, or a form of one; lockrt needs Redis 6.2 or newer",
+    )
+    .permanent()
 }
 
 fn broken(what: &str, error: &RedisError) -> String {
@@ -104,5 +120,17 @@ fn broken(what: &str, error: &RedisError) -> String {
         ErrorKind::Io => format!("{what}: {error}"),
         // Texts of other kinds may quote what was sent.
         _ => format!("{what}: {}", error.category()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_lacks_a_form_of_a_command_is_too_old() {
+        let detail = "Error running script (call to f_12ab): @user_script:25: ERR syntax error";
+        let failure = after_sending(&redis::make_extension_error("ERR".into(), Some(detail.into())));
+        assert!(failure.to_string().contains("6.2 or newer") && failure.is_permanent(), "{failure}");
     }
 }

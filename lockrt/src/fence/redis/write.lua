@@ -1,0 +1,9 @@
+-- ARGV[4]: a command whose first argument is the data's key. ARGV[5..]: its further arguments.
+-- Answers {'done', its answer}, or its error: then the writer is registered and has not written.
+raise('lockrt:written', ARGV[1])
+local answer = redis.pcall(ARGV[4], KEYS[1], unpack(ARGV, 5))
+if type(answer) == 'table' and answer.err then
+  redis.call('HSET', KEYS[2], 'lockrt:written', found[2] or '0')
+  return answer
+end
+return {'done', answer}
