@@ -53,10 +53,10 @@ impl<'s, S: Traced> Watch<'s, S> {
     /// Counts what is there before the case. Only one case of a process is watched at a time.
     pub async fn start(setup: &'s S) -> Self {
         static ALONE: Mutex<()> = Mutex::const_new(());
-        let _alone = ALONE.lock().await;
+        let alone = ALONE.lock().await;
         let mut eye = setup.eye().await;
         let before = setup.traces(&mut eye).await;
-        Self { setup, eye, before, _alone }
+        Self { setup, eye, before, _alone: alone }
     }
 
     /// Counts what there is beyond what was there before.

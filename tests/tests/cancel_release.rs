@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use lockrt::{LockManager, LockPolicy, ReleaseMode};
+use lockrt::{LockPolicy, ReleaseMode};
 use lockrt_tests::{
     Call, Fate, Faulty, Setup as _, Traced, dropped_at_every_poll, key, on_each_backend, polled, until,
 };
@@ -55,14 +55,6 @@ async fn a_shutdown_that_is_dropped_at_any_poll_goes_on(setup: &impl Traced) {
     assert!(polls.await >= 3);
 }
 
-async fn held(service: &Faulty) -> usize {
-    service.held().await
-}
-
-fn acquired(manager: &LockManager) -> impl Future<Output = lockrt::LockGuard> {
-    async { manager.acquire(&key("orders:7"), &LONG).await.unwrap() }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_release_that_is_dropped_before_its_answer_is_repeated_until_there_is_one() {
     for fate in [Fate::Silent, Fate::Unknown, Fate::NotApplied, Fate::Panics] {
@@ -71,9 +63,9 @@ async fn a_release_that_is_dropped_before_its_answer_is_repeated_until_there_is_
             _ => Fate::Answered,
         });
         let manager = service.manager();
-        let guard = acquired(&manager).await;
+        let guard = manager.acquire(&key("orders:7"), &LONG).await.unwrap();
         assert!(polled(1, guard.release(), async {}).await.is_none());
-        until("the lock is free", async || held(&service).await == 0).await;
+        until("the lock is free", async || service.held().await == 0).await;
         assert_eq!(service.calls(Call::Release), 3, "{fate:?}");
     }
 }

@@ -8,7 +8,7 @@ use lockrt::LockPolicy;
 use lockrt_tests::{Call, Fate, Faulty, Paused, Setup as _, dropped_at_every_poll, key, polled, until};
 use tokio::time::{Instant, sleep};
 
-const TTL: Duration = Duration::from_millis(3_000);
+const TTL: Duration = Duration::from_secs(3);
 /// Renewed each second.
 const RENEWED: LockPolicy = LockPolicy::new(TTL).renew(Duration::from_secs(600));
 /// How often the body is polled: some polls come while a renewal is on its way.

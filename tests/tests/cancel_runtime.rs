@@ -69,7 +69,7 @@ fn a_runtime_that_ends_with_an_acquire_on_its_way_leaves_nothing(setup: &impl Tr
             let acquire = manager.acquire(&key, &policy);
             let idle = async {
                 begun.notify_one();
-                pending().await
+                pending::<()>().await;
             };
             if let Some(guard) = polled(polls, acquire, idle).await {
                 begun.notify_one();
@@ -132,7 +132,7 @@ fn a_runtime_that_ends_in_a_release_leaves_nothing(setup: &impl Traced) {
         let guard = manager.acquire(&key("orders:7"), &LONG).await.unwrap();
         let idle = async {
             begun.notify_one();
-            pending().await
+            pending::<()>().await;
         };
         if polled(1, guard.release(), idle).await.is_some() {
             begun.notify_one();

@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -15,6 +15,11 @@ use tokio::time::{Instant, sleep};
 const TTL: Duration = Duration::from_secs(3);
 const RENEWED: LockPolicy = LockPolicy::new(TTL).renew(Duration::from_secs(3_600));
 
+/// Polls `future` once.
+async fn is_ready(mut future: Pin<&mut impl Future>) -> bool {
+    poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_nobody_fetches_keeps_others_out_for_two_ttls_at_most() {
     let setup = Paused::start();
@@ -22,7 +27,7 @@ async fn a_grant_that_nobody_fetches_keeps_others_out_for_two_ttls_at_most() {
     let ran = Cell::new(false);
     let mut call = pin!(manager.run(&key, &RENEWED, async |_| ran.set(true)));
     // Its grant comes, and nobody looks.
-    poll_fn(|cx| Poll::Ready(assert!(call.as_mut().poll(cx).is_pending()))).await;
+    assert!(!is_ready(call.as_mut()).await);
     let asked = Instant::now();
     sleep(TTL / 2).await;
     assert_eq!(setup.held().await, 1);
@@ -41,7 +46,7 @@ async fn a_grant_that_is_fetched_late_is_renewed_from_then_on() {
     let setup = Paused::start();
     let (manager, key) = (setup.manager(), key("orders:7"));
     let mut acquire = pin!(manager.acquire(&key, &RENEWED));
-    poll_fn(|cx| Poll::Ready(assert!(acquire.as_mut().poll(cx).is_pending()))).await;
+    assert!(!is_ready(acquire.as_mut()).await);
     sleep(TTL + TTL / 2).await;
     let guard = acquire.await.unwrap();
     sleep(20 * TTL).await;

@@ -37,7 +37,7 @@ struct Bank {
 }
 
 impl Bank {
-    async fn is_balanced(&self) {
+    fn balance(&self) {
         assert_eq!(self.from.get() + self.to.get(), 0, "money is conserved");
     }
 
@@ -66,7 +66,7 @@ async fn a_body_whose_every_step_is_whole_passes() {
     let runs = interrupt_everywhere(
         || bank.transfer(),
         async |output| {
-            bank.is_balanced().await;
+            bank.balance();
             outputs.borrow_mut().push(output);
         },
     );
@@ -88,7 +88,7 @@ async fn a_body_whose_every_step_is_whole_passes() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_waits_between_two_halves_is_found_and_the_poll_is_named() {
     let bank = Bank::default();
-    let run = interrupt_everywhere(|| bank.transfer_in_two_steps(), async |_| bank.is_balanced().await);
+    let run = interrupt_everywhere(|| bank.transfer_in_two_steps(), async |_| bank.balance());
     let failure = failure(run).await;
     assert!(failure.starts_with("dropped at poll 2: the check failed: "), "{failure}");
     assert!(failure.contains("money is conserved"), "{failure}");
@@ -141,7 +141,8 @@ async fn charge(charged: &Cell<bool>) -> Result<(), LockError> {
 async fn a_caller_that_ignores_a_lost_lease_is_found_though_dropping_it_does_no_harm() {
     let (charged, shipped) = (Cell::new(false), Cell::new(false));
     let order = async || {
-        (charged.set(false), shipped.set(false));
+        charged.set(false);
+        shipped.set(false);
         let _ = charge(&charged).await;
         shipped.set(true);
     };
@@ -177,7 +178,7 @@ async fn a_panic_of_the_body_or_of_its_drop_is_told_with_the_run() {
 
 #[tokio::test(start_paused = true)]
 async fn a_future_without_end_is_told_so() {
-    let run = interrupt_everywhere(|| pending::<()>(), async |_| {});
+    let run = interrupt_everywhere(pending::<()>, async |_| {});
     let failure_by_time = failure(run).await;
     assert!(failure_by_time.contains("does it wait for something that nobody does?"), "{failure_by_time}");
     let endless = async || {
@@ -195,7 +196,7 @@ async fn a_future_without_end_is_told_so() {
 
 #[tokio::test(start_paused = true)]
 async fn a_future_that_takes_no_lock_fails() {
-    let failure = failure(interrupt_everywhere(|| yield_now(), async |_| {})).await;
+    let failure = failure(interrupt_everywhere(yield_now, async |_| {})).await;
     assert!(failure.contains("took no lock of these"), "{failure}");
 }
 

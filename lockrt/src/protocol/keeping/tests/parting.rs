@@ -30,22 +30,22 @@ fn a_grant_whose_caller_never_comes_is_not_renewed_for_longer_than_its_ttl() {
     let mut keeping = Keeping::default();
     try_one(&mut keeping, 1, Terms { renew_for: Some(ms(60_000)), ..terms() }, 0);
     granted(&mut keeping, 1, 0, 0);
-    let (mut last, mut lost) = (0, None);
+    let (mut renewal, mut lost) = (0, None);
     while let Some(due) = keeping.next_due() {
         let now = u64::try_from(due.since(at(0)).as_millis()).unwrap();
         for action in tick(&mut keeping, now) {
             match action {
-                Action::Renew(_) => last = now,
+                Action::Renew(_) => renewal = now,
                 Action::Lost(1, LossReason::Expired) => lost = Some(now),
                 other => panic!("{other:?}"),
             }
         }
-        if last == now {
+        if renewal == now {
             renewed(&mut keeping, now, Renewed::Extended, now);
         }
     }
-    assert!(last > 0 && last < TTL, "{last}");
-    assert_eq!(lost, Some(last + 889));
+    assert!(renewal > 0 && renewal < TTL, "{renewal}");
+    assert_eq!(lost, Some(renewal + 889));
 }
 
 #[test]
