@@ -31,6 +31,11 @@ impl Mistakes {
         self.0.len()
     }
 
+    /// Forgets the mistakes after the first `len`: they follow from one that is on record.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.0.truncate(len);
+    }
+
     /// The item as it shall stand, with the mistakes beside it: callers of the function see no follow-up errors.
     pub(crate) fn beside(&self, mut item: TokenStream) -> TokenStream {
         item.extend(self.0.iter().map(syn::Error::to_compile_error));

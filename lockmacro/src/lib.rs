@@ -17,6 +17,7 @@ mod site;
 #[cfg(test)]
 mod tests;
 mod text;
+mod written;
 
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as TokenStream2;

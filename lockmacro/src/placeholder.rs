@@ -4,7 +4,7 @@ use proc_macro2::{Delimiter, Ident, Spacing, Span, TokenStream, TokenTree};
 use syn::ext::IdentExt as _;
 use syn::{Error, Expr, Result};
 
-use crate::args::is_oversized;
+use crate::written::is_oversized;
 
 /// Calls that answer differently each time.
 const FRESH: [&str; 18] = [

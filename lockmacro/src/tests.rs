@@ -1,9 +1,12 @@
 //! Tests of the macro as a function of tokens.
 
+mod counting;
 mod diagnostics;
 mod golden;
 mod keys;
+mod mutation;
 mod robust;
+mod templates;
 
 use proc_macro2::TokenStream;
 

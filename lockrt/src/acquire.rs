@@ -7,7 +7,7 @@ use crate::clock::Moment;
 use crate::error::{BackendError, LockError};
 use crate::gate::{Gate, Turn};
 use crate::guard::LockGuard;
-use crate::keeper::{Answer, Ended, Keeper, Seat, Woken};
+use crate::keeper::{Ended, Keeper, Seat, Woken};
 use crate::key::LockKey;
 use crate::lease::{Granted, Lease, is_polled_under};
 use crate::observe;
@@ -73,7 +73,7 @@ impl Acquirer {
         let mut seat = self.keeper.seat(claim, self.terms(key, policy));
         let name = policy.name();
         let answer = self.wait(&mut seat, contention, started).await;
-        let Answer { told, ended } = answer.map_err(|refusal| refuse(refusal, name, key))?;
+        let told = answer.map_err(|refusal| refuse(refusal, name, key))?;
         let Told::Granted { word, fencing } = told else {
             // `wait` ends with a grant or a refusal.
             return Err(LockError::ShuttingDown);
@@ -85,11 +85,9 @@ impl Acquirer {
             name,
             key: key.clone(),
             fencing,
-            clock: self.keeper.clock(),
             manager: self.manager,
             word,
-            ended,
-            home: seat.into_home(),
+            place: seat.into_place(),
         });
         let guard = LockGuard::new(lease, *policy);
         observe::granted(name, self.keeper.capabilities().name(), key, &claim, fencing, waited);
@@ -138,12 +136,7 @@ impl Acquirer {
     }
 
     /// Tries, and waits if the policy says so, until there is a grant or a refusal.
-    async fn wait(
-        &self,
-        seat: &mut Seat,
-        contention: Contention,
-        started: Moment,
-    ) -> Result<Answer, Refusal> {
+    async fn wait(&self, seat: &mut Seat, contention: Contention, started: Moment) -> Result<Told, Refusal> {
         let clock = self.keeper.clock();
         let ttl = seat.claim().ttl();
         let mut waiting = Waiting::new(contention, ttl, seat.claim().owner().attempt(), started);
@@ -153,16 +146,13 @@ impl Acquirer {
         let mut step = waiting.start(clock.now());
         loop {
             let event = match step {
-                Step::Try { within } => {
-                    let answer = during(turn, seat.attempt(within)).await?;
-                    match answer.told {
-                        Told::Granted { .. } => return Ok(answer),
-                        Told::Stale => Event::Stale,
-                        Told::Held { free_in } => Event::Held { free_in },
-                        Told::Unanswered(error) => Event::Unanswered(error),
-                        Told::ShuttingDown => return Err(Refusal::ShuttingDown),
-                    }
-                }
+                Step::Try { within } => match during(turn, seat.attempt(within)).await? {
+                    granted @ Told::Granted { .. } => return Ok(granted),
+                    Told::Stale => Event::Stale,
+                    Told::Held { free_in } => Event::Held { free_in },
+                    Told::Unanswered(error) => Event::Unanswered(error),
+                    Told::ShuttingDown => return Err(Refusal::ShuttingDown),
+                },
                 Step::Pause { until, listen } => match during(turn, seat.pause(until, listen)).await? {
                     Woken::Yes => Event::Paused { woken: true },
                     Woken::No => Event::Paused { woken: false },

@@ -46,21 +46,21 @@ impl LockGuard {
 
     /// Ends the lease of a body that was dropped.
     pub(crate) fn abandon(&self) {
-        let _ = self.lease.give_back(Parting::Dropped);
+        self.lease.leave(Parting::Dropped);
     }
 
     /// Ends the lease of a body that came to its end.
     pub(crate) async fn settle(&self) {
-        let answer = self.lease.give_back(Parting::Ended);
-        if let (Some(answer), ReleaseMode::Awaited) = (answer, self.policy.release_mode()) {
+        match self.policy.release_mode() {
             // The body's own result wins whatever the answer is; the keeper has told it.
-            let _ = answer.await;
+            ReleaseMode::Awaited => drop(self.lease.release().await),
+            ReleaseMode::Started => self.settle_started(),
         }
     }
 
     /// The same without waiting for the answer.
     pub(crate) fn settle_started(&self) {
-        drop(self.lease.give_back(Parting::Ended));
+        self.lease.leave(Parting::Ended);
     }
 }
 

@@ -1,69 +1,53 @@
-//! The keeper: carries out what the protocol decides, away from every caller's runtime.
+//! The keeper: carries out what the protocol decides, also when no caller is left to do it.
 //!
-//! It sends each attempt, renewal and release, watches each deadline, and cleans up what was
-//! dropped or is in doubt. In production it is one thread with a runtime of its own, so that a
-//! body that blocks its thread cannot stop its renewal, and a guard that is dropped as the last
-//! thing of a runtime is released all the same. In tests it may be a task on tokio's clock.
+//! It watches each deadline, renews, and cleans up what was dropped or is in doubt. In production
+//! it is one thread with a runtime of its own, so that a body that blocks its thread cannot stop
+//! its renewal, and a guard that is dropped as the last thing of a runtime is released all the
+//! same. In tests it may be a task on tokio's clock. Callers make their first attempt and their
+//! release themselves, in the keeper's runtime, and leave them to the keeper when they go away.
 
+mod desk;
 mod driver;
+mod effect;
+mod errand;
 mod foreign;
+mod signals;
 mod timers;
+mod waiters;
 
 use std::any::Any;
 use std::fmt;
-use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::runtime::Handle;
+use tokio::sync::futures::Notified;
+use tokio::sync::oneshot;
 
 use crate::backend::erased::DynBackend;
 use crate::claim::{Capabilities, Claim, Released};
 use crate::clock::{Clock, Moment};
 use crate::error::{BackendError, SetupError};
-use crate::keeper::driver::Driver;
 use crate::key::LockKey;
-use crate::lease::Home;
 use crate::protocol::kept::{Id, Parting, Remains, Terms, Told};
+use desk::{Desk, Work};
+use driver::Driver;
+use errand::Errand;
+use signals::{Letter, Signals};
+use timers::Timer;
 
 /// A handle on a keeper. The keeper finishes its work and ends when the last one is dropped.
 #[derive(Clone)]
 pub(crate) struct Keeper(Arc<Inner>);
 
 struct Inner {
-    orders: mpsc::UnboundedSender<Order>,
+    desk: Arc<Desk>,
     ids: AtomicU64,
-    clock: Clock,
     capabilities: Capabilities,
     /// Whose thread it is; a forked child has none of its parent's threads.
     process: u32,
-}
-
-/// What a keeper is asked to do.
-pub(super) enum Order {
-    Try { id: Id, claim: Claim, terms: Terms, within: Duration, answer: oneshot::Sender<Answer> },
-    Pause { id: Id, until: Moment, listen: bool, answer: oneshot::Sender<Woken> },
-    Release { id: Id, parting: Parting, answer: oneshot::Sender<Released> },
-    At { at: Moment, timer: Timer },
-    Probe { claim: Claim, within: Duration, answer: oneshot::Sender<Result<(), BackendError>> },
-    Close { within: Duration, answer: oneshot::Sender<Remains> },
-    Lose { key: Option<LockKey>, answer: oneshot::Sender<bool> },
-    Settle { answer: oneshot::Sender<bool> },
-}
-
-/// A call to be made later.
-pub(super) struct Timer {
-    /// For whom; once that is gone nobody needs the call.
-    of: Weak<dyn Any + Send + Sync>,
-    call: Box<dyn FnOnce() + Send>,
-}
-
-/// The answer to an attempt; a grant comes with the signal of its loss.
-pub(crate) struct Answer {
-    pub(crate) told: Told,
-    pub(crate) ended: Arc<Notify>,
 }
 
 /// How a pause ended.
@@ -81,6 +65,21 @@ pub(crate) enum Woken {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended;
 
+impl Inner {
+    fn is_of_another_process(&self) -> bool {
+        self.process != std::process::id()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // The desk of a forked child may be locked for ever, by a thread that it does not have.
+        if !self.is_of_another_process() {
+            self.desk.leave();
+        }
+    }
+}
+
 impl Keeper {
     /// A keeper on a thread of its own.
     ///
@@ -95,7 +94,7 @@ impl Keeper {
             .enable_all()
             .build()
             .map_err(refused("a runtime for the keeper"))?;
-        let (keeper, driver) = Self::new(backend, clock);
+        let (keeper, driver) = Self::new(backend, clock, runtime.handle(), true);
         thread::Builder::new()
             .name(String::from("lockrt-keeper"))
             .spawn(move || runtime.block_on(driver.run()))
@@ -104,26 +103,22 @@ impl Keeper {
     }
 
     /// A keeper that is a task of `runtime`, for tests whose time stands still.
-    pub(crate) fn on_runtime(
-        backend: Arc<dyn DynBackend>,
-        clock: Clock,
-        runtime: &tokio::runtime::Handle,
-    ) -> Self {
-        let (keeper, driver) = Self::new(backend, clock);
+    pub(crate) fn on_runtime(backend: Arc<dyn DynBackend>, clock: Clock, runtime: &Handle) -> Self {
+        let (keeper, driver) = Self::new(backend, clock, runtime, false);
         runtime.spawn(driver.run());
         keeper
     }
 
-    fn new(backend: Arc<dyn DynBackend>, clock: Clock) -> (Self, Driver) {
-        let (orders, received) = mpsc::unbounded_channel();
+    fn new(backend: Arc<dyn DynBackend>, clock: Clock, runtime: &Handle, looks: bool) -> (Self, Driver) {
         let capabilities = *backend.capabilities();
-        let process = std::process::id();
-        let inner = Inner { orders, ids: AtomicU64::new(1), clock, capabilities, process };
-        (Self(Arc::new(inner)), Driver::new(backend, clock, received))
+        let desk = Arc::new(Desk::new(backend, clock, runtime.clone(), looks));
+        let driver = Driver::new(Arc::clone(&desk));
+        let (ids, process) = (AtomicU64::new(1), std::process::id());
+        (Self(Arc::new(Inner { desk, ids, capabilities, process })), driver)
     }
 
     pub(crate) fn clock(&self) -> Clock {
-        self.0.clock
+        self.0.desk.clock
     }
 
     pub(crate) fn capabilities(&self) -> &Capabilities {
@@ -133,7 +128,8 @@ impl Keeper {
     /// A place for a new claim. Dropping it gives up whatever the claim may have by then.
     pub(crate) fn seat(&self, claim: Claim, terms: Terms) -> Seat {
         let id = self.0.ids.fetch_add(1, Ordering::Relaxed);
-        Seat { keeper: self.clone(), id, claim, terms, tried: false, taken: false }
+        let place = Place { keeper: self.clone(), id, signals: Arc::default() };
+        Seat { place, claim, terms, tried: false, taken: false }
     }
 
     /// Runs `call` at `at`, on the keeper, if somebody still has `whom` by then. It must be short.
@@ -150,55 +146,58 @@ impl Keeper {
                 call(&whom);
             }
         };
-        self.order(Order::At { at, timer: Timer { of, call: Box::new(call) } });
+        if let Some(desk) = self.desk() {
+            desk.set_timer(at, Timer { of, call: Box::new(call) });
+        }
     }
 
     /// Asks the lock service for a sign of life.
-    pub(crate) fn probe(
-        &self,
-        claim: Claim,
-        within: Duration,
-    ) -> impl Future<Output = Result<(), BackendError>> + Send + use<> {
-        let answer = self.ask(|answer| Order::Probe { claim, within, answer });
-        async move {
-            let gone = || BackendError::not_applied("the keeper has ended");
-            answer.await.unwrap_or_else(|_| Err(gone()))
-        }
+    pub(crate) async fn probe(&self, claim: Claim, within: Duration) -> Result<(), BackendError> {
+        let answer = self.ask(|answer| Work::Probe { claim, within, answer });
+        answer.await.unwrap_or_else(|_| Err(BackendError::not_applied("the keeper has ended")))
     }
 
     /// Refuses new claims, waits for the running bodies, then takes their leases.
     pub(crate) async fn close(&self, within: Duration) -> Remains {
-        self.ask(|answer| Order::Close { within, answer }).await.unwrap_or_default()
+        // In a forked child there is nothing that this process could release.
+        let Some(desk) = self.desk() else { return Remains::default() };
+        let (answer, remains) = oneshot::channel();
+        desk.close(desk.clock.now() + within, answer);
+        remains.await.unwrap_or_default()
     }
 
     /// Ends the leases of `key`, or all, as if the lock service had said that they are gone.
     /// Whether there was one.
-    pub(crate) async fn lose(&self, key: Option<LockKey>) -> bool {
-        self.ask(|answer| Order::Lose { key, answer }).await.unwrap_or_default()
+    pub(crate) fn lose(&self, key: Option<&LockKey>) -> bool {
+        self.desk().is_some_and(|desk| desk.lose(key))
     }
 
-    /// Resolves once all that has been given back by now is freed. Whether a lease is left.
-    pub(crate) async fn settled(&self) -> bool {
-        self.ask(|answer| Order::Settle { answer }).await.unwrap_or_default()
+    /// Whether all that has been given back by now is freed.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.desk().is_none_or(|desk| desk.is_settled())
+    }
+
+    /// Whether somebody has a lease.
+    pub(crate) fn has_lease(&self) -> bool {
+        self.desk().is_some_and(|desk| desk.has_lease())
     }
 
     /// Whether this process was forked from the one that made the keeper.
     pub(crate) fn is_of_another_process(&self) -> bool {
-        self.0.process != std::process::id()
+        self.0.is_of_another_process()
     }
 
-    fn order(&self, order: Order) {
-        if self.is_of_another_process() {
-            // Nobody would ever carry it out; whoever asks is told by the loss of its answer.
-            return;
-        }
-        // A keeper that has ended has nothing left to release, and nobody to tell.
-        let _ = self.0.orders.send(order);
+    /// None in a forked child: nobody there would carry anything out.
+    fn desk(&self) -> Option<&Arc<Desk>> {
+        (!self.is_of_another_process()).then_some(&self.0.desk)
     }
 
-    fn ask<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> oneshot::Receiver<T> {
+    /// Leaves work to the driver; whoever asks where there is none is told by the loss of its answer.
+    fn ask<T>(&self, work: impl FnOnce(oneshot::Sender<T>) -> Work) -> oneshot::Receiver<T> {
         let (sender, receiver) = oneshot::channel();
-        self.order(order(sender));
+        if let Some(desk) = self.desk() {
+            desk.order(work(sender));
+        }
         receiver
     }
 }
@@ -211,8 +210,7 @@ impl fmt::Debug for Keeper {
 
 /// One claim's place in the keeper, held by the acquire that wants it.
 pub(crate) struct Seat {
-    keeper: Keeper,
-    id: Id,
+    place: Place,
     claim: Claim,
     terms: Terms,
     tried: bool,
@@ -230,50 +228,111 @@ impl Seat {
     /// # Cancellation
     ///
     /// The attempt goes on; dropping the seat cleans up behind it.
-    pub(crate) async fn attempt(&mut self, within: Duration) -> Result<Answer, Ended> {
+    pub(crate) async fn attempt(&mut self, within: Duration) -> Result<Told, Ended> {
         self.tried = true;
-        let (id, claim, terms) = (self.id, self.claim.clone(), self.terms.clone());
-        let answer = self.keeper.ask(|answer| Order::Try { id, claim, terms, within, answer });
-        answer.await.map_err(|_| Ended)
+        let Place { keeper, id, signals } = &self.place;
+        let desk = keeper.desk().ok_or(Ended)?;
+        let errand = desk.attempt(*id, &self.claim, &self.terms, within, signals)?;
+        match self.place.letter(errand).await? {
+            Letter::Told(told) => Ok(told),
+            // There is nothing to release before the seat is given up.
+            Letter::Released(_) => Err(Ended),
+        }
     }
 
     /// Waits until `until`, or until the lock may be free.
     pub(crate) async fn pause(&self, until: Moment, listen: bool) -> Result<Woken, Ended> {
-        let id = self.id;
-        let answer = self.keeper.ask(|answer| Order::Pause { id, until, listen, answer });
+        let id = self.place.id;
+        let answer = self.place.keeper.ask(|answer| Work::Pause { id, until, listen, answer });
         answer.await.map_err(|_| Ended)
     }
 
     /// The claim is granted: hands the place over to its lease.
-    pub(crate) fn into_home(mut self) -> Box<dyn Home> {
+    pub(crate) fn into_place(mut self) -> Place {
         self.taken = true;
-        Box::new(Place { keeper: self.keeper.clone(), id: self.id })
+        self.place.clone()
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
         if self.tried && !self.taken {
-            drop(self.keeper.give_back(self.id, Parting::Unused));
+            self.place.leave(Parting::Unused);
         }
     }
 }
 
-/// A granted claim's place in the keeper.
-struct Place {
+/// A claim's place in the keeper, and what it is told there.
+#[derive(Clone)]
+pub(crate) struct Place {
     keeper: Keeper,
     id: Id,
+    signals: Arc<Signals>,
 }
 
-impl Home for Place {
-    fn give_back(&self, parting: Parting) -> oneshot::Receiver<Released> {
-        self.keeper.give_back(self.id, parting)
+impl Place {
+    pub(crate) fn clock(&self) -> Clock {
+        self.keeper.clock()
     }
-}
 
-impl Keeper {
-    fn give_back(&self, id: Id, parting: Parting) -> oneshot::Receiver<Released> {
-        self.ask(|answer| Order::Release { id, parting, answer })
+    /// Resolves when the lease is lost after this call.
+    pub(crate) fn ended(&self) -> Notified<'_> {
+        self.signals.ended.notified()
+    }
+
+    /// Wakes whoever waits for the end of the lease.
+    pub(crate) fn tell_end(&self) {
+        self.signals.ended.notify_waiters();
+    }
+
+    /// Leaves the release to the keeper.
+    pub(crate) fn leave(&self, parting: Parting) {
+        if let Some(desk) = self.keeper.desk() {
+            // A claim that is over has nothing left to release.
+            let _ = desk.release(self.id, parting, false);
+        }
+    }
+
+    /// Releases, and says what came of it.
+    ///
+    /// # Cancellation
+    ///
+    /// The release goes on at the keeper.
+    pub(crate) async fn release(&self, parting: Parting) -> Released {
+        let Some(desk) = self.keeper.desk() else { return Released::Deferred };
+        let Ok(errand) = desk.release(self.id, parting, true) else { return Released::Deferred };
+        match self.letter(errand).await {
+            Ok(Letter::Released(released)) => released,
+            Ok(Letter::Told(_)) | Err(Ended) => Released::Deferred,
+        }
+    }
+
+    /// Waits for what the desk has to say, running the caller's own errand meanwhile.
+    async fn letter(&self, errand: Option<Errand>) -> Result<Letter, Ended> {
+        let desk = &self.keeper.0.desk;
+        let mut errand = errand;
+        loop {
+            if let Some(letter) = self.signals.take() {
+                return Ok(letter);
+            }
+            if desk.has_ended() {
+                return Err(Ended);
+            }
+            let called = self.signals.called.notified();
+            match &mut errand {
+                None => called.await,
+                Some(running) => {
+                    let came = tokio::select! {
+                        biased;
+                        () = running => true,
+                        () = called => false,
+                    };
+                    if came {
+                        errand = None;
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -286,7 +345,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_child_that_was_forked_has_no_keeper() {
-        let (keeper, _driver) = Keeper::new(Arc::new(Memory::new()), Clock::system());
+        let (keeper, _driver) =
+            Keeper::new(Arc::new(Memory::new()), Clock::system(), &Handle::current(), true);
         let Ok(mut inner) = Arc::try_unwrap(keeper.0) else { panic!("it has one handle") };
         inner.process += 1;
         let child = Keeper(Arc::new(inner));

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::futures::Notified;
-use tokio::sync::{Notify, oneshot};
 
 use crate::claim::Released;
-use crate::clock::{Clock, Moment};
+use crate::clock::Moment;
 use crate::error::{LockError, LossReason};
+use crate::keeper::Place;
 use crate::key::LockKey;
 use crate::observe;
 use crate::protocol::kept::Parting;
@@ -34,19 +34,11 @@ struct Inner {
     name: &'static str,
     key: LockKey,
     fencing: Option<FencingToken>,
-    clock: Clock,
     /// Which manager granted it; keys of two managers are different locks.
     manager: u64,
     word: Arc<LeaseWord>,
-    ended: Arc<Notify>,
     given_back: AtomicBool,
-    home: Box<dyn Home>,
-}
-
-/// Where a lease goes when it is given back: its place in the keeper.
-pub(crate) trait Home: Send + Sync {
-    /// Starts the release.
-    fn give_back(&self, parting: Parting) -> oneshot::Receiver<Released>;
+    place: Place,
 }
 
 /// What a grant consists of.
@@ -54,18 +46,16 @@ pub(crate) struct Granted {
     pub(crate) name: &'static str,
     pub(crate) key: LockKey,
     pub(crate) fencing: Option<FencingToken>,
-    pub(crate) clock: Clock,
     pub(crate) manager: u64,
     pub(crate) word: Arc<LeaseWord>,
-    pub(crate) ended: Arc<Notify>,
-    pub(crate) home: Box<dyn Home>,
+    pub(crate) place: Place,
 }
 
 impl Lease {
     pub(crate) fn new(granted: Granted) -> Self {
-        let Granted { name, key, fencing, clock, manager, word, ended, home } = granted;
+        let Granted { name, key, fencing, manager, word, place } = granted;
         let given_back = AtomicBool::new(false);
-        Self(Arc::new(Inner { name, key, fencing, clock, manager, word, ended, given_back, home }))
+        Self(Arc::new(Inner { name, key, fencing, manager, word, given_back, place }))
     }
 
     /// What is locked.
@@ -91,7 +81,7 @@ impl Lease {
     #[must_use]
     pub fn remaining(&self) -> Duration {
         match self.standing() {
-            Standing::Held(deadline) => deadline.since(self.0.clock.now()),
+            Standing::Held(deadline) => deadline.since(self.0.place.clock().now()),
             Standing::Ended(_) => Duration::ZERO,
         }
     }
@@ -137,34 +127,38 @@ impl Lease {
     ///
     /// The release goes on.
     pub async fn release(&self) -> Released {
-        match self.give_back(Parting::Ended) {
-            Some(answer) => answer.await.unwrap_or(Released::Deferred),
-            None => Released::Deferred,
+        if self.end() { self.0.place.release(Parting::Ended).await } else { Released::Deferred }
+    }
+
+    /// The same without waiting for the answer.
+    pub(crate) fn leave(&self, parting: Parting) {
+        if self.end() {
+            self.0.place.leave(parting);
         }
     }
 
-    /// Ends the lease and starts its release; none if that was done before.
-    pub(crate) fn give_back(&self, parting: Parting) -> Option<oneshot::Receiver<Released>> {
+    /// Ends the lease for its release; false if that was done before.
+    fn end(&self) -> bool {
         if self.0.given_back.swap(true, Ordering::AcqRel) {
-            return None;
+            return false;
         }
         // One reading of the clock for both: a deadline between two readings would be told to nobody.
-        let now = self.0.clock.now();
+        let now = self.0.place.clock().now();
         if let Standing::Held(_) = self.standing_at(now) {
             self.0.word.end(now, End::Released);
         }
-        Some(self.0.home.give_back(parting))
+        true
     }
 
     /// How the lease stands now. Whoever sees the deadline passed first tells everybody.
     pub(crate) fn standing(&self) -> Standing {
-        self.standing_at(self.0.clock.now())
+        self.standing_at(self.0.place.clock().now())
     }
 
     fn standing_at(&self, now: Moment) -> Standing {
         let (standing, just_expired) = self.0.word.at(now);
         if just_expired {
-            self.0.ended.notify_waiters();
+            self.0.place.tell_end();
             observe::lost(self.0.name, &self.0.key, LossReason::Expired);
         }
         standing
@@ -172,7 +166,7 @@ impl Lease {
 
     /// Resolves when the lease is lost after this call.
     pub(crate) fn ended(&self) -> Notified<'_> {
-        self.0.ended.notified()
+        self.0.place.ended()
     }
 
     pub(crate) fn loss(&self, reason: LossReason) -> LockError {

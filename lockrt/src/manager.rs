@@ -197,13 +197,18 @@ impl LockManager {
 
     /// Ends the leases of `key`, or all, as if the lock service had said that they are gone.
     /// Whether there was one.
-    pub(crate) async fn lose(&self, key: Option<&LockKey>) -> bool {
-        self.0.keeper.lose(key.cloned()).await
+    pub(crate) fn lose(&self, key: Option<&LockKey>) -> bool {
+        self.0.keeper.lose(key)
     }
 
-    /// Resolves once all that has been given back by now is freed. Whether a lease is left.
-    pub(crate) async fn settled(&self) -> bool {
-        self.0.keeper.settled().await
+    /// Whether all that has been given back by now is freed.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.0.keeper.is_settled()
+    }
+
+    /// Whether somebody has a lease.
+    pub(crate) fn has_lease(&self) -> bool {
+        self.0.keeper.has_lease()
     }
 }
 

@@ -4,6 +4,7 @@
 #![allow(clippy::missing_panics_doc, clippy::expect_used, clippy::unwrap_used)]
 
 mod calls;
+pub mod chaos;
 mod dice;
 #[cfg(doctest)]
 mod docs;
@@ -18,6 +19,7 @@ mod setup;
 mod stepped_clock;
 mod traces;
 mod until;
+mod yielding;
 
 pub use calls::{granted, key, refused};
 pub use dice::Dice;
@@ -32,3 +34,4 @@ pub use setup::{Paused, Setup, Threaded, Threads, settled};
 pub use stepped_clock::{SteppedClock, wall_seconds};
 pub use traces::{Traced, Traces, Watch};
 pub use until::{soon, until};
+pub use yielding::Yielding;

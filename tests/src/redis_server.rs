@@ -120,7 +120,9 @@ impl RedisServer {
 
     /// A connection of the test's own.
     pub async fn raw(&self) -> MultiplexedConnection {
-        let config = AsyncConnectionConfig::new().set_response_timeout(Some(START));
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(START))
+            .set_response_timeout(Some(START));
         let client = Client::open(self.url()).expect("the URL is well-formed");
         client.get_multiplexed_async_connection_with_config(&config).await.expect("the server is up")
     }

@@ -6,7 +6,7 @@ use lockrt::conformance::Service;
 use lockrt::{Clock, LockManager, ManagerBuilder, Memory, Redis, testing};
 use tokio::time::Instant;
 
-use crate::RedisServer;
+use crate::{RedisServer, Yielding};
 
 /// One lock service that a case has for itself.
 pub trait Setup {
@@ -43,7 +43,7 @@ impl Setup for Paused {
     const SLACK: Duration = Duration::from_millis(50);
 
     fn manager(&self) -> LockManager {
-        testing::manager(self.0.clone())
+        testing::manager(Yielding(self.0.clone()))
     }
 
     async fn held(&self) -> usize {

@@ -204,6 +204,47 @@ mod axum_handlers {
     }
 }
 
+mod documented_handlers {
+    use super::*;
+    use axum::extract::Path;
+    use axum::http::StatusCode;
+    use utoipa::OpenApi;
+
+    /// Reads a quote.
+    #[utoipa::path(get, path = "/above/{id}", params(("id" = u64, Path, description = "of the quote")), responses((status = 200, body = String)))]
+    #[distributed_lock(key = "utoipa:{id}", ttl_ms = 5_000)]
+    async fn above(Path(id): Path<u64>) -> Result<String, LockError> {
+        Ok(id.to_string())
+    }
+
+    /// Reads a quote.
+    #[distributed_lock(key = "utoipa:{id}", ttl_ms = 5_000)]
+    #[utoipa::path(get, path = "/below/{id}", params(("id" = u64, Path, description = "of the quote")), responses((status = 200, body = String)))]
+    async fn below(Path(id): Path<u64>) -> Result<String, LockError> {
+        Ok(id.to_string())
+    }
+
+    #[derive(OpenApi)]
+    #[openapi(paths(above, below))]
+    struct Documents;
+
+    #[tokio::test]
+    async fn utoipa_path_may_stand_on_either_side() {
+        let documents = serde_json::to_value(Documents::openapi()).unwrap();
+        for path in ["/above/{id}", "/below/{id}"] {
+            let operation = &documents["paths"][path]["get"];
+            assert_eq!(operation["summary"], "Reads a quote.");
+            assert_eq!(operation["parameters"][0]["name"], "id");
+        }
+        let locks = lockrt::testing::memory();
+        assert_eq!(above(Path(1)).await.unwrap(), "1");
+        assert_eq!(below(Path(1)).await.unwrap(), "1");
+        let _held = locks.hold(&lockrt::LockKey::new("utoipa:1").unwrap());
+        assert_eq!(StatusCode::from(above(Path(1)).await.unwrap_err()), 409);
+        assert_eq!(StatusCode::from(below(Path(1)).await.unwrap_err()), 409);
+    }
+}
+
 mod actix_handlers {
     use super::*;
     use actix_web::{App, HttpResponse, Responder, get, put, test, web};

@@ -71,8 +71,8 @@ async fn a_body_whose_every_step_is_whole_passes() {
         },
     );
     let runs = runs.await;
-    // The acquire, two awaits of the body, the release: twice, at once and when woken.
-    assert_eq!(runs.dropped(), 8);
+    // Two awaits each of the acquire, the body and the release, at once and when woken.
+    assert_eq!(runs.dropped(), 12);
     assert_eq!(runs.lost(), 2, "at each await of the body");
     let outputs = outputs.into_inner();
     assert_eq!(outputs.iter().filter(|output| output.is_none()).count(), runs.dropped());
@@ -90,7 +90,7 @@ async fn a_body_that_waits_between_two_halves_is_found_and_the_poll_is_named() {
     let bank = Bank::default();
     let run = interrupt_everywhere(|| bank.transfer_in_two_steps(), async |_| bank.balance());
     let failure = failure(run).await;
-    assert!(failure.starts_with("dropped at poll 2: the check failed: "), "{failure}");
+    assert!(failure.starts_with("dropped at poll 3: the check failed: "), "{failure}");
     assert!(failure.contains("money is conserved"), "{failure}");
 }
 
@@ -127,7 +127,7 @@ async fn a_body_that_counts_on_its_answers_is_found_though_dropping_it_at_once_d
         }
     });
     let failure = failure.await;
-    assert!(failure.starts_with("dropped when woken after poll 2: the check failed: "), "{failure}");
+    assert!(failure.starts_with("dropped when woken after poll 3: the check failed: "), "{failure}");
 }
 
 #[distributed_lock(key = "charge", ttl_ms = 10_000)]
@@ -148,7 +148,7 @@ async fn a_caller_that_ignores_a_lost_lease_is_found_though_dropping_it_does_no_
     };
     let check = async |_| assert!(charged.get() || !shipped.get(), "nothing is shipped for free");
     let failure = failure(interrupt_everywhere(order, check)).await;
-    assert!(failure.starts_with("lease lost at poll 2: the check failed: "), "{failure}");
+    assert!(failure.starts_with("lease lost at poll 3: the check failed: "), "{failure}");
     assert!(failure.contains("nothing is shipped for free"), "{failure}");
 }
 
@@ -165,7 +165,7 @@ async fn a_panic_of_the_body_or_of_its_drop_is_told_with_the_run() {
         charged.expect("the lease holds");
     };
     let panic = failure(interrupt_everywhere(body, async |_| {})).await;
-    assert!(panic.starts_with("lease lost at poll 2: the future panicked at poll "), "{panic}");
+    assert!(panic.starts_with("lease lost at poll 3: the future panicked at poll "), "{panic}");
     assert!(panic.contains("the lease holds: Lost"), "{panic}");
     let body = async || {
         let bomb = Bomb;
@@ -287,7 +287,7 @@ async fn a_guard_that_the_body_returns_is_held_in_the_check_and_taken_after_it()
             }
         },
     );
-    assert_eq!(runs.await.dropped(), 2);
+    assert_eq!(runs.await.dropped(), 4);
     let kept = kept.into_inner();
     assert_eq!(kept.iter().map(|(held, _)| *held).collect::<Vec<_>>(), [true; 4]);
     assert!(kept.iter().all(|(_, guard)| guard.lease().check().is_err()), "the next run found it free");

@@ -3,68 +3,7 @@
 use proc_macro2::TokenStream;
 use proptest::prelude::*;
 
-/// Pieces of attributes, right and wrong, that a mutation puts together.
-const PIECES: [&str; 59] = [
-    "\"q:{self}:{_}:{super}:{type}\"",
-    "key",
-    "ttl_ms",
-    "on_contention",
-    "renew",
-    "on_lost",
-    "lease",
-    "manager",
-    "name",
-    "crate",
-    "on_error",
-    "on_cancel",
-    "hold",
-    "release",
-    "started",
-    "min_hold_ms",
-    "fencing",
-    "required",
-    "|error|",
-    "Err(error)",
-    "move",
-    "async",
-    "\"{a:hash}\"",
-    "cancel",
-    "report",
-    "=",
-    ",",
-    "=",
-    ",",
-    "fail",
-    "skip",
-    "(",
-    ")",
-    "wait",
-    "timeout_ms",
-    "forever",
-    "auto",
-    "max_ms",
-    "0",
-    "10_000",
-    "99999999999999999999",
-    "\"q:{a}\"",
-    "\"{type}:{\"",
-    "\"{a:?}{self.b}\"",
-    "\"{|x| x}:{'}'}\"",
-    "concat!(",
-    "stringify!(a)",
-    "|busy|",
-    "r#type",
-    "self",
-    "::",
-    "&",
-    "<",
-    ">",
-    "'a",
-    "#",
-    "{",
-    "}",
-    "-",
-];
+use super::mutation::{Dice, attributes, pieces};
 
 const ITEMS: [&str; 15] = [
     "async fn f(a: u8) -> Result<u8, E> { a }",
@@ -88,79 +27,15 @@ fn item() -> impl Strategy<Value = TokenStream> {
     prop::sample::select(ITEMS.to_vec()).prop_map(super::tokens)
 }
 
-/// A right attribute, as the pieces that a mutation exchanges.
-const ATTRIBUTE: [&str; 31] = [
-    "key",
-    "=",
-    "\"q:{a}\"",
-    ",",
-    "ttl_ms",
-    "=",
-    "10_000",
-    ",",
-    "on_contention",
-    "=",
-    "wait(",
-    "timeout_ms",
-    "=",
-    "5",
-    ")",
-    ",",
-    "renew",
-    "=",
-    "auto(",
-    "max_ms",
-    "=",
-    "20_000",
-    ")",
-    ",",
-    "lease",
-    "=",
-    "held",
-    ",",
-    "name",
-    "=",
-    "\"n\"",
-];
-
 fn mutated_attribute() -> impl Strategy<Value = String> {
-    let changes = prop::collection::vec((0..ATTRIBUTE.len(), prop::sample::select(PIECES.to_vec())), 0..4);
-    changes.prop_map(|changes| {
-        let mut pieces = ATTRIBUTE.to_vec();
+    let changes = prop::collection::vec((any::<prop::sample::Index>(), prop::sample::select(pieces())), 0..4);
+    (prop::sample::select(attributes()), changes).prop_map(|(mut attribute, changes)| {
         for (at, piece) in changes {
-            pieces[at] = piece;
+            let at = at.index(attribute.len());
+            attribute[at] = piece;
         }
-        pieces.join(" ")
+        attribute.join(" ")
     })
-}
-
-/// Random numbers that are the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, sides: usize) -> usize {
-        // Knuth's linear congruential generator, of which the upper bits are good.
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap_or(0) % sides
-    }
-
-    fn of<'a>(&mut self, pieces: &[&'a str]) -> &'a str {
-        pieces[self.below(pieces.len())]
-    }
-
-    /// A right attribute of which some pieces were exchanged, doubled or left out.
-    fn attribute(&mut self) -> String {
-        let mut pieces = ATTRIBUTE.to_vec();
-        for _ in 0..self.below(5) {
-            let at = self.below(pieces.len());
-            match self.below(4) {
-                0 => pieces.insert(at, self.of(&PIECES)),
-                1 => drop(pieces.remove(at)),
-                _ => pieces[at] = self.of(&PIECES),
-            }
-        }
-        pieces.join(" ")
-    }
 }
 
 #[test]
@@ -169,7 +44,8 @@ fn a_hundred_thousand_mutated_attributes_do_not_panic() {
     let search = |seed: u64| {
         let mut dice = Dice(seed);
         for _ in 0..25_000 {
-            let text = dice.attribute();
+            let changes = dice.below(5);
+            let (text, _) = dice.attribute(changes);
             let item = dice.of(&items.each_ref().map(String::as_str)).parse::<TokenStream>();
             if let (Ok(args), Ok(item)) = (text.parse(), item) {
                 let panicked = std::panic::catch_unwind(|| drop(crate::expand(args, item))).is_err();

@@ -1,23 +1,24 @@
 //! The boxed twin of [`Backend`]: the one place where its futures are boxed, so that managers
-//! have no type parameter.
+//! have no type parameter. They own what they need, so that whoever polls them may hand them on.
 
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use crate::backend::contract::Backend;
 use crate::claim::{Attempt, Capabilities, Claim, Released, Renewed};
 use crate::error::BackendError;
 
-type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// [`Backend`] as a trait object.
 pub(crate) trait DynBackend: Debug + Send + Sync + 'static {
     fn capabilities(&self) -> &Capabilities;
-    fn try_acquire<'a>(&'a self, claim: &'a Claim) -> Boxed<'a, Result<Attempt, BackendError>>;
-    fn renew<'a>(&'a self, claims: &'a [&'a Claim]) -> Boxed<'a, Vec<Renewed>>;
-    fn release<'a>(&'a self, claim: &'a Claim) -> Boxed<'a, Result<Released, BackendError>>;
-    fn freed<'a>(&'a self, claim: &'a Claim) -> Boxed<'a, ()>;
+    fn try_acquire(self: Arc<Self>, claim: Claim) -> Boxed<Result<Attempt, BackendError>>;
+    fn renew(self: Arc<Self>, claims: Vec<Claim>) -> Boxed<Vec<Renewed>>;
+    fn release(self: Arc<Self>, claim: Claim) -> Boxed<Result<Released, BackendError>>;
+    fn freed(self: Arc<Self>, claim: Claim) -> Boxed<()>;
 }
 
 impl<B: Backend> DynBackend for B {
@@ -25,19 +26,22 @@ impl<B: Backend> DynBackend for B {
         Backend::capabilities(self)
     }
 
-    fn try_acquire<'a>(&'a self, claim: &'a Claim) -> Boxed<'a, Result<Attempt, BackendError>> {
-        Box::pin(Backend::try_acquire(self, claim))
+    fn try_acquire(self: Arc<Self>, claim: Claim) -> Boxed<Result<Attempt, BackendError>> {
+        Box::pin(async move { Backend::try_acquire(&*self, &claim).await })
     }
 
-    fn renew<'a>(&'a self, claims: &'a [&'a Claim]) -> Boxed<'a, Vec<Renewed>> {
-        Box::pin(Backend::renew(self, claims))
+    fn renew(self: Arc<Self>, claims: Vec<Claim>) -> Boxed<Vec<Renewed>> {
+        Box::pin(async move {
+            let claims: Vec<&Claim> = claims.iter().collect();
+            Backend::renew(&*self, &claims).await
+        })
     }
 
-    fn release<'a>(&'a self, claim: &'a Claim) -> Boxed<'a, Result<Released, BackendError>> {
-        Box::pin(Backend::release(self, claim))
+    fn release(self: Arc<Self>, claim: Claim) -> Boxed<Result<Released, BackendError>> {
+        Box::pin(async move { Backend::release(&*self, &claim).await })
     }
 
-    fn freed<'a>(&'a self, claim: &'a Claim) -> Boxed<'a, ()> {
-        Box::pin(Backend::freed(self, claim))
+    fn freed(self: Arc<Self>, claim: Claim) -> Boxed<()> {
+        Box::pin(async move { Backend::freed(&*self, &claim).await })
     }
 }

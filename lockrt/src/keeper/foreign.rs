@@ -42,7 +42,7 @@ pub(super) async fn caught<F: Future + Unpin>(call: impl FnOnce() -> F) -> Resul
     }
 }
 
-fn panicked() -> BackendError {
+pub(super) fn panicked() -> BackendError {
     BackendError::unknown("the backend panicked")
 }
 

@@ -1,12 +1,20 @@
 //! Calls to be made later, in the order of their time.
 
+use std::any::Any;
 use std::collections::BTreeMap;
+use std::sync::Weak;
 
 use crate::clock::Moment;
-use crate::keeper::Timer;
 
 /// How many calls are kept without asking who still needs them.
 const FEW: usize = 64;
+
+/// A call to be made later.
+pub(super) struct Timer {
+    /// For whom; once that is gone nobody needs the call.
+    pub(super) of: Weak<dyn Any + Send + Sync>,
+    pub(super) call: Box<dyn FnOnce() + Send>,
+}
 
 #[derive(Default)]
 pub(super) struct Timers {

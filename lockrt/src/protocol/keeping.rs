@@ -51,32 +51,38 @@ struct Closing {
 }
 
 impl Keeping {
-    /// Carries `event` into the claims and says what to do about it.
-    pub(crate) fn step(&mut self, event: Event, now: Moment) -> Vec<Action> {
-        let mut actions = Vec::new();
+    /// Carries `event` into the claims and adds what to do about it.
+    pub(crate) fn step_into(&mut self, event: Event, now: Moment, actions: &mut Vec<Action>) {
         match event {
-            Event::Try { id, claim, terms } => self.try_claim(id, claim, terms, now, &mut actions),
+            Event::Try { id, claim, terms } => self.try_claim(id, claim, terms, now, actions),
             Event::Tried { id, sent, result } => {
-                self.with(id, &mut actions, |entry, actions| entry.tried(id, sent, result, now, actions));
+                self.with(id, actions, |entry, actions| entry.tried(id, sent, result, now, actions));
             }
             Event::Release { id, parting } => {
-                self.with(id, &mut actions, |entry, actions| entry.release(id, parting, now, actions));
+                self.with(id, actions, |entry, actions| entry.release(id, parting, now, actions));
             }
             Event::Renewed { sent, answers } => {
                 for (id, answer) in answers {
-                    self.with(id, &mut actions, |entry, actions| {
+                    self.with(id, actions, |entry, actions| {
                         entry.renewed(id, sent, answer.as_ref(), now, actions)
                     });
                 }
             }
             Event::Freed { id, result } => {
-                self.with(id, &mut actions, |entry, actions| entry.freed(id, result.ok(), now, actions));
+                self.with(id, actions, |entry, actions| entry.freed(id, result.ok(), now, actions));
             }
             Event::Tick => {}
-            Event::Close { until } => self.close(until, now, &mut actions),
+            Event::Close { until } => self.close(until, now, actions),
         }
-        self.tick(now, &mut actions);
-        self.close_if_done(now, &mut actions);
+        self.tick(now, actions);
+        self.close_if_done(now, actions);
+    }
+
+    /// The same, as a list.
+    #[cfg(test)]
+    pub(crate) fn step(&mut self, event: Event, now: Moment) -> Vec<Action> {
+        let mut actions = Vec::new();
+        self.step_into(event, now, &mut actions);
         actions
     }
 

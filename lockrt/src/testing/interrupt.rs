@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::task::yield_now;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::testing::{TestLocks, memory};
 
@@ -38,7 +38,7 @@ const LONGEST_PAUSED: Duration = Duration::from_secs(24 * 3_600);
 /// finds, unless `body` or `check` puts it back.
 ///
 /// This transfer takes the money before it waits and gives it afterwards. The panic says
-/// "dropped at poll 2", which is where the body waits for the auditor:
+/// "dropped at poll 3", which is where the body waits for the auditor:
 ///
 /// ```should_panic
 /// # use std::cell::Cell;
@@ -124,6 +124,7 @@ impl TestLocks {
         check: impl AsyncFnMut(Option<T>),
     ) -> Interruptions {
         let granted = self.service.granted();
+        let _slow = Slow::new(self);
         let mut runs = Runs { locks: self, body, check };
         runs.run(How::Dropped, usize::MAX).await;
         assert!(
@@ -138,8 +139,8 @@ impl TestLocks {
     }
 
     /// Ends every running lease; whether there was one.
-    async fn lose_any(&self) -> bool {
-        let lost = self.manager.lose(None).await;
+    fn lose_any(&self) -> bool {
+        let lost = self.manager.lose(None);
         if lost {
             self.service.forget_all();
         }
@@ -149,7 +150,10 @@ impl TestLocks {
     /// Waits until what was given back is free, and frees what a policy keeps. Says whether a
     /// lease is left, and then has freed nothing.
     async fn settle(&self) -> bool {
-        let leases = self.manager.settled().await;
+        while !self.manager.is_settled() {
+            sleep(Duration::from_millis(1)).await;
+        }
+        let leases = self.manager.has_lease();
         if !leases {
             self.service.forget_all();
         }
@@ -159,8 +163,24 @@ impl TestLocks {
     /// The same, and ends the leases that are left.
     async fn clear(&self) {
         if self.settle().await {
-            self.lose_any().await;
+            self.lose_any();
         }
+    }
+}
+
+/// Makes acquires and releases wait, so that they can be interrupted, too.
+struct Slow<'l>(&'l TestLocks);
+
+impl<'l> Slow<'l> {
+    fn new(locks: &'l TestLocks) -> Self {
+        locks.service.slow(true);
+        Self(locks)
+    }
+}
+
+impl Drop for Slow<'_> {
+    fn drop(&mut self) {
+        self.0.service.slow(false);
     }
 }
 
@@ -278,7 +298,7 @@ async fn interrupted<T>(
                 bell.0.notified().await;
             }
             if let How::LeaseLost = run.how {
-                run.at = locks.lose_any().await.then_some(poll);
+                run.at = locks.lose_any().then_some(poll);
             } else {
                 run.at = Some(poll);
                 let dropped = caught(|| drop(future));

@@ -1,0 +1,156 @@
+//! Runs one class after the other and says what came of it.
+
+#![allow(clippy::print_stdout, reason = "the answer of a program")]
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use redis::RedisResult;
+use tokio::time::{Instant, sleep};
+
+use super::arena::Arena;
+use super::checks::{disorder, early, late, lost, overlaps, recovery_ns, repeated};
+use super::class::Class;
+use super::ledger::Ledger;
+use super::nemesis::{heal, strike};
+use super::options::Plan;
+use super::record::{Cell, now_ns};
+use super::row::{RECOVERY_MS, Row, table};
+use super::spot::{Spot, TTL};
+use crate::Dice;
+
+/// How often a long class says that it is alive.
+const PROGRESS: Duration = Duration::from_secs(10);
+
+/// At least so many blows in each class, however short it is.
+const BLOWS: u32 = 2;
+
+/// How long a key without a holder may stay.
+const EXPIRED: Duration = TTL.saturating_add(Duration::from_secs(1));
+
+/// Runs everything, prints the table, and fails if anything was found.
+pub(super) fn direct(plan: &Plan) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("the system gives a runtime").block_on(run(plan))
+}
+
+async fn run(plan: &Plan) -> ExitCode {
+    let Plan { classes, faults, seed, how } = plan;
+    println!("{} classes of faults, {faults:.1?} each; --seed {seed} repeats the choices", classes.len());
+    if let Some(how) = how {
+        println!("The workers are broken on purpose: {}.", how.name());
+    }
+    let mut rows = Vec::new();
+    let mut complaints = Vec::new();
+    for (number, class) in (0..).zip(classes) {
+        let dice = Dice::new(seed.wrapping_add(number));
+        let found = match judge(*class, plan, dice).await {
+            Ok(row) => {
+                println!("{}", row.line());
+                let found = row.complaints();
+                rows.push(row);
+                found
+            }
+            Err(failure) => vec![format!("{class}: {failure}")],
+        };
+        for complaint in &found {
+            println!("FAILED {complaint}");
+        }
+        complaints.extend(found);
+    }
+    println!("\n{}\n", table(&rows));
+    if complaints.is_empty() {
+        println!("Nothing happened that must not happen.");
+        return ExitCode::SUCCESS;
+    }
+    println!("FAILED: {} things happened that must not happen.", complaints.len());
+    ExitCode::FAILURE
+}
+
+/// Runs one class from the start of its servers to the verdict.
+async fn judge(class: Class, plan: &Plan, mut dice: Dice) -> Result<Row, String> {
+    let mut arena = Arena::open(class, plan, &mut dice).await?;
+    let recorder = arena.recorder.clone();
+    let (blows, load) = harass(class, &mut arena, plan.faults, &mut dice).await?;
+    let recovery_ms = recover(&mut arena).await;
+    arena.quiesce().await?;
+    let left = arena.leaks(EXPIRED).await;
+    let [lost_plain, lost_fenced] = count(&arena).await.map_err(|error| error.to_string())?;
+    arena.close().await?;
+    let history = recorder.history();
+    let overlaps = overlaps(&history.grants);
+    let late = late(&history.waits, &history.stalls);
+    Ok(Row {
+        class,
+        load,
+        injections: blows + history.cancelled + history.drops_with_guards,
+        grants: history.grants.len() as u64,
+        overlaps: overlaps.len() as u64,
+        overlap: overlaps.first().map(|(holder, grant)| format!("{holder} and {grant}")),
+        lost_plain,
+        lost_fenced,
+        refused: history.refused,
+        repeated_tokens: repeated(&history.grants),
+        falling_tokens: disorder(&history.grants, class.loses_data()),
+        early_waits: early(&history.waits),
+        late_waits: late.len() as u64,
+        lateness_ms: late.into_iter().max().unwrap_or_default() / 1_000_000,
+        recovery_ms,
+        leaks: left + history.unclean as u64,
+        troubles: history.troubles.clone(),
+    })
+}
+
+/// Ends all faults, and waits until every hot key has been granted again: how long that took.
+async fn recover(arena: &mut Arena) -> Option<u64> {
+    heal(arena);
+    let healed_ns = now_ns();
+    let hopeless = Instant::now() + Duration::from_millis(RECOVERY_MS);
+    loop {
+        let recovery_ns = recovery_ns(&arena.recorder.history().grants, Spot::hot(), healed_ns);
+        if recovery_ns.is_some() || Instant::now() > hopeless {
+            return recovery_ns.map(|ns| ns / 1_000_000);
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// How many updates were lost without the fence, and with it.
+async fn count(arena: &Arena) -> RedisResult<[u64; 2]> {
+    let ledger = Ledger::open(&arena.store.url()).await?;
+    let added = arena.recorder.history().added.clone();
+    let plain = ledger.tallies(Cell::Plain, Spot::all(), &added).await?;
+    let fenced = ledger.tallies(Cell::Fenced, Spot::all(), &added).await?;
+    Ok([lost(plain), lost(fenced)])
+}
+
+/// Strikes until the time of the class is up: how many faults that were, and the grants per second.
+async fn harass(
+    class: Class,
+    arena: &mut Arena,
+    faults: Duration,
+    dice: &mut Dice,
+) -> Result<(u64, u64), String> {
+    let recorder = arena.recorder.clone();
+    let grants = || recorder.history().grants.len();
+    let (began, before) = (Instant::now(), grants());
+    let (mut injections, mut blows, mut told) = (0, 0, began);
+    // A class whose fault must show itself has much longer for that.
+    let shown = || !class.must_be_refused() || recorder.history().refused > 0;
+    while began.elapsed() < faults || blows < BLOWS || (!shown() && began.elapsed() < faults * 10) {
+        injections +=
+            strike(class, arena, dice).await.map_err(|error| format!("the nemesis failed: {error}"))?;
+        blows += 1;
+        if told.elapsed() >= PROGRESS {
+            told = Instant::now();
+            println!(
+                "{class:<16} {:.0?}: {injections} injections, {} grants",
+                began.elapsed(),
+                grants() - before
+            );
+        }
+    }
+    let load =
+        (grants() - before) as u64 * 1_000 / u64::try_from(began.elapsed().as_millis()).unwrap_or(1).max(1);
+    Ok((injections, load))
+}

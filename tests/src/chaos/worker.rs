@@ -1,0 +1,162 @@
+//! One worker process: tasks that lock and count until the director has heard enough.
+
+use std::io::BufRead;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use lockrt::LockManager;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::broken::{Break, Broken};
+use super::ledger::Ledger;
+use super::record::{Record, now_ns, tell};
+use super::task::{Bench, toil};
+use crate::Dice;
+
+/// How many tasks each worker has.
+const TASKS: u64 = 8;
+
+/// How long the manager may take to give back what is left.
+const SHUTDOWN: Duration = Duration::from_secs(5);
+
+/// How often it looks whether it stands still, and after what time it does.
+const TICK: Duration = Duration::from_millis(10);
+const STALL_NS: u64 = 60_000_000;
+
+/// What a worker is told when it starts.
+#[derive(Clone, Debug)]
+pub(super) struct Orders {
+    /// The lock server, through the worker's proxy.
+    pub(super) locks: String,
+    pub(super) store: String,
+    pub(super) seed: u64,
+    pub(super) cancels: bool,
+    pub(super) how: Option<Break>,
+}
+
+/// What a worker is told while it runs, one word a line. The end of its input ends it at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    /// Drop the runtime with everything in it, and go on with a new one.
+    Drop,
+    /// Let the tasks come to their end.
+    Stop,
+    /// Shut down.
+    Close,
+}
+
+impl Command {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Drop => "drop",
+            Self::Stop => "stop",
+            Self::Close => "close",
+        }
+    }
+}
+
+/// Works as it is told until its input ends.
+pub(super) fn work(orders: &Orders) -> ExitCode {
+    watch();
+    let commands = commands();
+    match labour(orders, commands) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(what) => {
+            tell(&Record::Trouble { what });
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn labour(orders: &Orders, mut commands: UnboundedReceiver<Command>) -> Result<(), String> {
+    let backend = Broken::new(&orders.locks, orders.how).map_err(|error| error.to_string())?;
+    let manager = LockManager::builder().build(backend).map_err(|error| error.to_string())?;
+    for life in 0.. {
+        // Half of the workers poll their tasks on one thread.
+        let runtime = runtime(orders.seed.is_multiple_of(2)).map_err(|error| error.to_string())?;
+        let dice = Dice::new(orders.seed.wrapping_add(life << 32));
+        let guards = runtime.block_on(session(orders, manager.clone(), dice, &mut commands))?;
+        let Some(guards) = guards else { break };
+        drop(runtime);
+        tell(&Record::Dropped { guards });
+    }
+    let runtime = runtime(true).map_err(|error| error.to_string())?;
+    runtime.block_on(async {
+        while !matches!(commands.recv().await, Some(Command::Close) | None) {}
+        let report = manager.shutdown(SHUTDOWN).await;
+        tell(&Record::Closed { clean: report.is_clean() });
+    });
+    Ok(())
+}
+
+/// Runs the tasks of one runtime: until they have stopped, or until the runtime is to be dropped
+/// with that many guards in it.
+async fn session(
+    orders: &Orders,
+    manager: LockManager,
+    mut dice: Dice,
+    commands: &mut UnboundedReceiver<Command>,
+) -> Result<Option<u64>, String> {
+    let ledger = Ledger::open(&orders.store).await.map_err(|error| error.to_string())?;
+    let bench = Arc::new(Bench {
+        manager,
+        ledger,
+        cancels: orders.cancels,
+        blind: orders.how == Some(Break::BlindStore),
+        stopping: AtomicBool::new(false),
+        guards: AtomicU64::new(0),
+    });
+    let mut tasks: Vec<_> =
+        (0..TASKS).map(|_| tokio::spawn(toil(Arc::clone(&bench), Dice::new(dice.roll())))).collect();
+    if commands.recv().await == Some(Command::Drop) {
+        return Ok(Some(bench.guards.load(Ordering::Relaxed)));
+    }
+    bench.stopping.store(true, Ordering::Relaxed);
+    for task in &mut tasks {
+        task.await.map_err(|error| format!("a task has failed: {error}"))?;
+    }
+    tell(&Record::Idle);
+    Ok(None)
+}
+
+fn runtime(one_thread: bool) -> std::io::Result<Runtime> {
+    if one_thread {
+        Builder::new_current_thread().enable_all().build()
+    } else {
+        Builder::new_multi_thread().worker_threads(2).enable_all().build()
+    }
+}
+
+/// Tells when this process stood still, from a thread that does nothing else.
+fn watch() {
+    std::thread::spawn(|| {
+        let mut awake_ns = now_ns();
+        loop {
+            std::thread::sleep(TICK);
+            let (from_ns, to_ns) = (awake_ns, now_ns());
+            if to_ns - from_ns > STALL_NS {
+                tell(&Record::Stalled { from_ns, to_ns });
+            }
+            awake_ns = to_ns;
+        }
+    });
+}
+
+/// Reads what the worker is told. Without a director it ends.
+fn commands() -> UnboundedReceiver<Command> {
+    let (told, commands) = unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            let command =
+                [Command::Drop, Command::Stop, Command::Close].into_iter().find(|c| c.word() == line);
+            if let Some(command) = command {
+                let _ = told.send(command);
+            }
+        }
+        std::process::exit(0);
+    });
+    commands
+}
