@@ -78,6 +78,7 @@ impl Acquirer {
             // `wait` ends with a grant or a refusal.
             return Err(LockError::ShuttingDown);
         };
+        word.take();
         let waited = self.keeper.clock().now().since(started);
         let claim = seat.claim().clone();
         let lease = Lease::new(Granted {

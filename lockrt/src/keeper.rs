@@ -169,10 +169,19 @@ impl Keeper {
     }
 
     /// Ends the leases of `key`, or all, as if the lock service had said that they are gone.
-    pub(crate) fn lose(&self, key: Option<&LockKey>) {
-        if let Some(desk) = self.desk() {
-            desk.lose(key);
-        }
+    /// Whether there was one.
+    pub(crate) fn lose(&self, key: Option<&LockKey>) -> bool {
+        self.desk().is_some_and(|desk| desk.lose(key))
+    }
+
+    /// Whether all that has been given back by now is freed.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.desk().is_none_or(|desk| desk.is_settled())
+    }
+
+    /// Whether somebody has a lease.
+    pub(crate) fn has_lease(&self) -> bool {
+        self.desk().is_some_and(|desk| desk.has_lease())
     }
 
     /// Whether this process was forked from the one that made the keeper.

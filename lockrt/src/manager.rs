@@ -202,8 +202,19 @@ impl LockManager {
     }
 
     /// Ends the leases of `key`, or all, as if the lock service had said that they are gone.
-    pub(crate) fn lose(&self, key: Option<&LockKey>) {
-        self.0.keeper.lose(key);
+    /// Whether there was one.
+    pub(crate) fn lose(&self, key: Option<&LockKey>) -> bool {
+        self.0.keeper.lose(key)
+    }
+
+    /// Whether all that has been given back by now is freed.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.0.keeper.is_settled()
+    }
+
+    /// Whether somebody has a lease.
+    pub(crate) fn has_lease(&self) -> bool {
+        self.0.keeper.has_lease()
     }
 }
 

@@ -9,7 +9,7 @@ pub(crate) mod waiting;
 
 /// The atomics of `lease`, which its interleaving tests replace.
 mod atomic {
-    pub(super) use std::sync::atomic::{AtomicU64, Ordering};
+    pub(super) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 }
 
 // Declared here and not in `lease`: that source is compiled twice, once on each kind of atomics.

@@ -1,6 +1,7 @@
 //! For tests of services and of backends.
 
 mod fragile;
+mod interrupt;
 
 use std::fmt;
 use std::ops::Deref;
@@ -16,6 +17,8 @@ use crate::key::LockKey;
 use crate::manager::LockManager;
 use crate::testing::fragile::Fragile;
 use crate::token::{OwnerLabel, OwnerToken, ProcessRandom};
+
+pub use crate::testing::interrupt::{Interruptions, interrupt_everywhere};
 
 /// How long somebody else holds a key whose guard is not dropped.
 const DAY: Duration = Duration::from_secs(24 * 3_600);

@@ -8,6 +8,7 @@ pub mod chaos;
 mod dice;
 #[cfg(doctest)]
 mod docs;
+mod dropping;
 mod fake_redis;
 mod faulty;
 mod polled;
@@ -19,10 +20,12 @@ mod setup;
 mod stepped_clock;
 mod store;
 mod together;
+mod traces;
 mod until;
 
 pub use calls::{granted, key, refused};
 pub use dice::Dice;
+pub use dropping::dropped_at_every_poll;
 pub use fake_redis::FakeRedis;
 pub use lockrt::conformance::lock::{Call, Fate, Faulty, Yielding};
 pub use polled::{caught, polled};
@@ -34,4 +37,5 @@ pub use setup::{Paused, Setup, Threaded, Threads, settled};
 pub use stepped_clock::{SteppedClock, wall_seconds};
 pub use store::Store;
 pub use together::together;
+pub use traces::{Traced, Traces, Watch};
 pub use until::{soon, until};

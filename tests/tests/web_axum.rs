@@ -4,23 +4,20 @@
 
 use std::future::pending;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{Router, post};
 use lockrt::{
-    DefaultGuard, LockError, LockGuard, LockManager, LockPolicy, Memory, OnCancel, distributed_lock,
-    set_default, testing,
+    DefaultGuard, LockError, LockGuard, LockManager, LockPolicy, distributed_lock, set_default, testing,
 };
-use lockrt_tests::{Call, Fate, Faulty, key, soon, until};
+use lockrt_tests::{Call, Fate, Faulty, key, soon};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
 
 /// What a client sees.
 struct Answer {
@@ -281,64 +278,4 @@ async fn a_missing_manager_is_a_500_problem() {
     let answer = ask(service, "/error/7").await;
     assert_eq!(answer.status, 500);
     assert_eq!(answer.problem()["type"], "urn:lockrt:not_installed");
-}
-
-/// A service on a lock manager of its own, whose only handler says when it works and never ends.
-struct Working {
-    locks: LockManager,
-    policy: LockPolicy,
-    begun: Notify,
-    dropped: Notify,
-}
-
-/// Says that a body was dropped.
-struct Dropped<'a>(&'a Notify);
-
-impl Drop for Dropped<'_> {
-    fn drop(&mut self) {
-        self.0.notify_one();
-    }
-}
-
-async fn work(State(service): State<Arc<Working>>) -> Result<(), LockError> {
-    let body = async |_: &lockrt::Lease| {
-        let _dropped = Dropped(&service.dropped);
-        service.begun.notify_one();
-        pending::<()>().await;
-    };
-    service.locks.run(&key("export:7"), &service.policy, body).await
-}
-
-/// Hangs up on a request whose handler is at work; gives the lock service as others see it.
-async fn disconnected(policy: LockPolicy) -> Memory {
-    let memory = Memory::new();
-    let locks = testing::manager(memory.clone());
-    let working = Arc::new(Working { locks, policy, begun: Notify::new(), dropped: Notify::new() });
-    let service = serve(Router::new().route("/work", post(work)).with_state(Arc::clone(&working))).await;
-    let client = send(service, "/work").await;
-    soon("the handler", working.begun.notified()).await;
-    assert_eq!(memory.held(), 1);
-    drop(client);
-    soon("the end of the handler", working.dropped.notified()).await;
-    memory
-}
-
-/// So long that a key which is free soon was released.
-const LONG: LockPolicy = LockPolicy::new(Duration::from_secs(60));
-
-#[tokio::test]
-async fn a_client_that_disconnects_gives_the_lock_back() {
-    let memory = disconnected(LONG).await;
-    until("the lock is free", async || memory.held() == 0).await;
-}
-
-#[tokio::test]
-async fn a_client_that_disconnects_leaves_the_lock_to_its_ttl_where_an_effect_may_be_in_flight() {
-    let memory = disconnected(LONG.on_cancel(OnCancel::Hold)).await;
-    let others = testing::manager(memory.clone());
-    // A wait gives a release that should not be time to come.
-    let waiting = LONG.wait(Duration::from_millis(500));
-    let refused = others.acquire(&key("export:7"), &waiting).await;
-    assert!(refused.is_err_and(|refusal| refusal.is_contended()));
-    assert_eq!(memory.held(), 1);
 }

@@ -186,14 +186,27 @@ impl Desk {
     }
 
     /// Ends the leases of `key`, or all, as if the lock service had said that they are gone.
-    pub(super) fn lose(&self, key: Option<&LockKey>) {
+    /// Whether there was one.
+    pub(super) fn lose(&self, key: Option<&LockKey>) -> bool {
         let now = self.clock.now();
         let mut after = After::default();
         let mut ledger = self.ledger();
+        let lost = ledger.machine.has_lease(key);
         let seats = ledger.seats.iter().filter(|(_, seat)| key.is_none_or(|key| seat.key == *key));
         let answers = seats.map(|(id, _)| (*id, Some(Renewed::Gone))).collect();
         ledger.step(Event::Renewed { sent: now, answers }, now, None, &mut after);
         self.unlock(ledger, after);
+        lost
+    }
+
+    /// Whether nothing is being given back.
+    pub(super) fn is_settled(&self) -> bool {
+        self.ledger().machine.is_settled()
+    }
+
+    /// Whether somebody has a lease.
+    pub(super) fn has_lease(&self) -> bool {
+        self.ledger().machine.has_lease(None)
     }
 
     /// The last handle is gone: the driver finishes what is left.

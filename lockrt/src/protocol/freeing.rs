@@ -23,9 +23,14 @@ pub(crate) struct Owed {
 }
 
 impl Owed {
+    /// Whether a grant may come, or have come, that nobody knows of.
+    pub(crate) fn is_in_doubt(self) -> bool {
+        self.unanswered > 0 || self.in_flight
+    }
+
     /// Whether nothing can be left.
     pub(crate) fn is_settled(self) -> bool {
-        self.unanswered == 0 && !self.in_flight && !self.held
+        !self.is_in_doubt() && !self.held
     }
 }
 

@@ -99,6 +99,17 @@ impl Keeping {
         self.entries.is_empty()
     }
 
+    /// Whether nothing is being given back.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.entries.values().any(Kept::is_freeing)
+    }
+
+    /// Whether somebody has the lease of `key`, or of any.
+    pub(crate) fn has_lease(&self, key: Option<&LockKey>) -> bool {
+        let mut entries = self.entries.values();
+        entries.any(|entry| entry.has_lease() && key.is_none_or(|key| entry.terms.key == *key))
+    }
+
     /// Whether a shutdown has begun.
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.is_some()
@@ -204,10 +215,12 @@ impl Keeping {
             let mut kept = None;
             self.with(id, actions, |entry, actions| {
                 entry.lose(id, LossReason::ShuttingDown, now, actions);
-                if entry.terms.hold_on_cancel {
+                let goes = entry.release(id, Parting::Dropped, now, actions);
+                // What goes on is told of with whatever rests, or is not released.
+                if goes == Goes::Over && entry.terms.hold_on_cancel {
                     kept = Some((entry.terms.name, entry.terms.key.clone()));
                 }
-                entry.release(id, Parting::Dropped, now, actions)
+                goes
             });
             if let Some(closing) = &mut self.closing {
                 closing.kept.extend(kept);

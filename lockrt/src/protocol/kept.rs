@@ -102,7 +102,7 @@ enum Phase {
     Trying,
     /// The caller has it.
     Held(Hold),
-    /// The caller is done, `min_hold` is not.
+    /// The caller is done; `min_hold` is not, or the key is kept since an effect may be in flight.
     Resting { hold: Hold, until: Moment },
     /// It is being given back.
     Freeing { freeing: Freeing, tell_by: Option<Moment> },
@@ -112,6 +112,8 @@ enum Phase {
 struct Hold {
     word: Arc<LeaseWord>,
     granted: Moment,
+    /// When the newest grant or renewal was answered: it ends on the service one ttl later at most.
+    answered: Moment,
     renewing: bool,
     next_renewal: Option<Moment>,
 }
@@ -140,6 +142,14 @@ impl Kept {
 
     pub(super) fn is_held(&self) -> bool {
         matches!(self.phase, Phase::Held(_))
+    }
+
+    pub(super) fn is_freeing(&self) -> bool {
+        matches!(self.phase, Phase::Freeing { .. })
+    }
+
+    pub(super) fn has_lease(&self) -> bool {
+        matches!(&self.phase, Phase::Held(hold) if hold.word.deadline().is_some())
     }
 
     pub(super) fn is_resting(&self) -> bool {
@@ -220,6 +230,7 @@ impl Kept {
         self.phase = Phase::Held(Hold {
             word: Arc::clone(&word),
             granted: now,
+            answered: now,
             renewing: false,
             next_renewal: self.terms.renew_for.map(|_| sent + ttl / 3),
         });
@@ -241,6 +252,7 @@ impl Kept {
                 hold.renewing = false;
                 match answer {
                     Some(Renewed::Extended) => {
+                        hold.answered = now;
                         let standing = hold.look(id, now, actions);
                         if matches!(standing, Standing::Held(_)) || mutant::has(Flaw::LateExtendedRevives) {
                             hold.word.extend(now, deadline);
@@ -291,8 +303,20 @@ impl Kept {
     ) -> Goes {
         match &self.phase {
             Phase::Trying => self.free(id, now, None, actions),
-            Phase::Held(_) if parting == Parting::Unused => self.free(id, now, None, actions),
-            Phase::Held(_) if parting == Parting::Dropped && self.terms.hold_on_cancel => Goes::Over,
+            Phase::Held(hold) if parting == Parting::Unused || !hold.word.is_taken() => {
+                self.free(id, now, None, actions)
+            }
+            Phase::Held(hold) if parting == Parting::Dropped && self.terms.hold_on_cancel => {
+                if !self.owed.is_in_doubt() {
+                    return Goes::Over;
+                }
+                // An attempt that is still to come may keep the key past its ttl, or take it anew.
+                let until = hold.answered + self.claim.ttl();
+                let hold = Hold { next_renewal: None, ..hold.clone() };
+                self.phase = Phase::Resting { hold, until };
+                actions.push(Action::TellReleased(id, Released::Deferred));
+                Goes::On
+            }
             Phase::Held(hold) => {
                 let until = hold.granted + self.terms.min_hold.unwrap_or_default();
                 if now < until && self.owed.held {
@@ -370,6 +394,8 @@ impl Kept {
                 if let Standing::Held(_) = hold.look(id, now, actions) {
                     if capped {
                         self.lose(id, LossReason::RenewalCap, now, actions);
+                    } else if hold.is_forsaken(now, self.claim.ttl()) {
+                        hold.next_renewal = Some(now + self.claim.ttl() / 12);
                     } else if hold.renew(now) {
                         self.latest = now;
                         renewals.push(id);
@@ -408,6 +434,12 @@ impl Hold {
             actions.push(Action::Lost(id, LossReason::Expired));
         }
         standing
+    }
+
+    /// Whether the caller has not come for its grant in all this time. It may never be polled
+    /// again, and is not renewed until it comes.
+    fn is_forsaken(&self, now: Moment, ttl: Duration) -> bool {
+        !self.word.is_taken() && now >= self.granted + ttl
     }
 
     /// Whether a renewal is to be sent now; it then counts as on its way.

@@ -1,6 +1,6 @@
 //! The state of one lease in a single atomic word, shared by body, guard and keeper.
 
-use super::atomic::{AtomicU64, Ordering};
+use super::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::clock::Moment;
 use crate::error::LossReason;
 use crate::mutant::{self, Flaw};
@@ -10,7 +10,11 @@ use crate::mutant::{self, Flaw};
 /// The upper 61 bits are the deadline in microseconds, rounded down; the lower three say whether
 /// and how the lease has ended. Every change is a compare-exchange, and an end is final.
 #[derive(Debug)]
-pub(crate) struct LeaseWord(AtomicU64);
+pub(crate) struct LeaseWord {
+    word: AtomicU64,
+    /// Whether the caller has come for it. Says nothing about the lease itself.
+    taken: AtomicBool,
+}
 
 /// How a lease stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,13 +39,23 @@ const END_MASK: u64 = (1 << END_BITS) - 1;
 
 impl LeaseWord {
     pub(crate) fn new(deadline: Moment) -> Self {
-        Self(AtomicU64::new(pack(deadline)))
+        Self { word: AtomicU64::new(pack(deadline)), taken: AtomicBool::new(false) }
+    }
+
+    /// The caller has its grant in hand.
+    pub(crate) fn take(&self) {
+        self.taken.store(true, Ordering::Release);
+    }
+
+    /// Whether the caller has its grant in hand. A future that nobody polls never has.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.taken.load(Ordering::Acquire)
     }
 
     /// How the lease stands at `now`. Whoever first sees that the deadline has passed ends the
     /// lease; the flag says that it was this call.
     pub(crate) fn at(&self, now: Moment) -> (Standing, bool) {
-        let mut word = self.0.load(Ordering::Acquire);
+        let mut word = self.word.load(Ordering::Acquire);
         loop {
             match unpack(word) {
                 Standing::Held(deadline) if now >= deadline => {
@@ -57,7 +71,7 @@ impl LeaseWord {
 
     /// The deadline, if the lease has not been ended.
     pub(crate) fn deadline(&self) -> Option<Moment> {
-        match unpack(self.0.load(Ordering::Acquire)) {
+        match unpack(self.word.load(Ordering::Acquire)) {
             Standing::Held(deadline) => Some(deadline),
             Standing::Ended(_) => None,
         }
@@ -65,7 +79,7 @@ impl LeaseWord {
 
     /// The deadline, also of a lease that has ended.
     pub(crate) fn last_deadline(&self) -> Moment {
-        moment(self.0.load(Ordering::Acquire))
+        moment(self.word.load(Ordering::Acquire))
     }
 
     /// Moves the deadline, never backwards. False if the lease had ended by then.
@@ -73,7 +87,7 @@ impl LeaseWord {
         loop {
             let (Standing::Held(present), _) = self.at(now) else {
                 if mutant::has(Flaw::LateExtendedRevives) {
-                    self.0.store(pack(deadline), Ordering::Release);
+                    self.word.store(pack(deadline), Ordering::Release);
                 }
                 return false;
             };
@@ -98,7 +112,7 @@ impl LeaseWord {
     }
 
     fn swap(&self, from: u64, to: u64) -> Result<Standing, u64> {
-        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).map(|_| unpack(to))
+        self.word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).map(|_| unpack(to))
     }
 }
 

@@ -6,6 +6,8 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use tokio::task::yield_now;
+
 use crate::backend::contract::Backend;
 use crate::backend::memory::Memory;
 use crate::claim::{Attempt, Capabilities, Claim, Released, Renewed};
@@ -23,8 +25,10 @@ pub(super) struct Fragile {
 #[derive(Debug, Default)]
 struct State {
     silent: bool,
+    slow: bool,
     /// Who was granted what through the contract, as the manager under test does.
     grants: HashMap<LockKey, Claim>,
+    granted: u64,
 }
 
 impl Fragile {
@@ -36,8 +40,18 @@ impl Fragile {
         self.state().silent = !answers;
     }
 
+    /// Whether callers have to wait for its answers, as they have to for those of a server.
+    pub(super) fn slow(&self, slow: bool) {
+        self.state().slow = slow;
+    }
+
     pub(super) fn held(&self) -> usize {
         self.memory.held()
+    }
+
+    /// How many grants the manager under test has been given.
+    pub(super) fn granted(&self) -> u64 {
+        self.state().granted
     }
 
     /// Gives `claim` its lock, past any silence; whether it was free.
@@ -66,10 +80,17 @@ impl Fragile {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Never resolves while the service is silent.
-    async fn answers(&self) {
-        if self.state().silent {
+    /// The way of a request or of an answer: without end while the service is silent.
+    async fn way(&self) {
+        let (silent, slow) = {
+            let state = self.state();
+            (state.silent, state.slow)
+        };
+        if silent {
             pending::<()>().await;
+        }
+        if slow {
+            yield_now().await;
         }
     }
 }
@@ -88,22 +109,29 @@ impl Backend for Fragile {
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt, BackendError> {
-        self.answers().await;
+        self.way().await;
         let attempt = self.memory.try_acquire(claim).await?;
         if let Attempt::Granted { .. } = attempt {
-            self.state().grants.insert(claim.key().clone(), claim.clone());
+            let mut state = self.state();
+            state.grants.insert(claim.key().clone(), claim.clone());
+            state.granted += 1;
         }
+        self.way().await;
         Ok(attempt)
     }
 
     async fn renew(&self, claims: &[&Claim]) -> Vec<Renewed> {
-        self.answers().await;
-        self.memory.renew(claims).await
+        self.way().await;
+        let answers = self.memory.renew(claims).await;
+        self.way().await;
+        answers
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released, BackendError> {
-        self.answers().await;
-        self.memory.release(claim).await
+        self.way().await;
+        let released = self.memory.release(claim).await;
+        self.way().await;
+        released
     }
 
     fn freed(&self, claim: &Claim) -> impl Future<Output = ()> + Send {

@@ -1,3 +1,5 @@
+mod parting;
+
 use super::*;
 use crate::protocol::lease::{End, Standing};
 use crate::token::{FencingToken, OwnerLabel, OwnerToken, ProcessRandom};
@@ -38,12 +40,13 @@ fn granted(keeping: &mut Keeping, id: Id, sent: u64, now: u64) -> Vec<Action> {
     keeping.step(Event::Tried { id, sent: at(sent), result }, at(now))
 }
 
-/// A claim that was granted at 0.
+/// A claim that was granted at 0, and whose caller has come for it.
 fn held(terms: Terms) -> (Keeping, std::sync::Arc<crate::protocol::lease::LeaseWord>) {
     let mut keeping = Keeping::default();
     try_one(&mut keeping, 1, terms, 0);
     let actions = granted(&mut keeping, 1, 0, 0);
     let [Action::Tell(1, Told::Granted { word, .. })] = actions.as_slice() else { panic!("{actions:?}") };
+    word.take();
     (keeping, std::sync::Arc::clone(word))
 }
 
@@ -230,45 +233,6 @@ fn a_grant_that_took_half_its_ttl_is_stale() {
     assert!(matches!(granted(&mut keeping, 1, 0, 440).as_slice(), [Action::Tell(1, Told::Stale)]));
     try_one(&mut keeping, 1, terms(), 440);
     assert!(matches!(granted(&mut keeping, 1, 440, 450).as_slice(), [Action::Tell(1, Told::Granted { .. })]));
-}
-
-#[test]
-fn hold_on_cancel_keeps_the_key_of_a_dropped_body_only() {
-    let kept = Terms { hold_on_cancel: true, ..terms() };
-    let (mut keeping, _) = held(kept.clone());
-    assert!(matches!(release(&mut keeping, Parting::Dropped, 1).as_slice(), [Action::Forget(1)]));
-    for parting in [Parting::Ended, Parting::Unused] {
-        let (mut keeping, _) = held(kept.clone());
-        assert!(matches!(release(&mut keeping, parting, 1).as_slice(), [Action::Free(1)]));
-    }
-}
-
-#[test]
-fn min_hold_rests_then_frees() {
-    let (mut keeping, word) = held(Terms { min_hold: Some(ms(800)), ..terms() });
-    word.end(at(10), End::Released);
-    assert!(matches!(
-        release(&mut keeping, Parting::Ended, 10).as_slice(),
-        [Action::TellReleased(1, Released::Deferred)]
-    ));
-    assert_eq!(keeping.next_due(), Some(at(800)));
-    assert!(matches!(tick(&mut keeping, 800).as_slice(), [Action::Free(1)]));
-}
-
-#[test]
-fn min_hold_renews_once_where_the_key_would_not_live_so_long() {
-    let (mut keeping, word) = held(Terms { min_hold: Some(ms(895)), ..terms() });
-    word.end(at(10), End::Released);
-    let actions = release(&mut keeping, Parting::Ended, 10);
-    assert!(actions.iter().any(|action| matches!(action, Action::Renew(_))), "{actions:?}");
-    renewed(&mut keeping, 10, Renewed::Extended, 11);
-    assert!(matches!(tick(&mut keeping, 895).as_slice(), [Action::Free(1)]));
-}
-
-#[test]
-fn a_lock_nobody_used_is_freed_whatever_min_hold_says() {
-    let (mut keeping, _) = held(Terms { min_hold: Some(ms(800)), ..terms() });
-    assert!(matches!(release(&mut keeping, Parting::Unused, 1).as_slice(), [Action::Free(1)]));
 }
 
 #[test]

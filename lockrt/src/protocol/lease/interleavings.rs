@@ -8,7 +8,7 @@ use crate::clock::Moment;
 use crate::error::LossReason;
 
 mod atomic {
-    pub(super) use loom::sync::atomic::{AtomicU64, Ordering};
+    pub(super) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 }
 
 /// The source of the real word, on loom's atomics.

@@ -65,7 +65,7 @@ pub(super) struct Seen {
     pub(super) left: Option<(Time, Time, Parting)>,
     pub(super) told_release: u32,
     pub(super) granted: Time,
-    /// Until when `min_hold` keeps the key from others.
+    /// Until when `min_hold` or `on_cancel = hold` keeps the key from others.
     pub(super) rests_until: Time,
     pub(super) abandoned: bool,
     pub(super) forgotten: bool,
@@ -184,6 +184,7 @@ impl World {
     fn begin_body(&mut self, id: Id, word: Arc<LeaseWord>, token: u64) {
         self.note(|| format!("caller {id} begins its body with token {token}"));
         let now = self.now;
+        word.take();
         let caller = self.caller(id);
         caller.state = State::Body { word, token, ends: now + caller.wish.body };
         if let Some(dropped) = caller.wish.dropped {
@@ -245,6 +246,11 @@ impl World {
             let rest = min_hold * 99 / 100;
             let lives = word.last_deadline().since(clock) + Duration::from_micros(now - caller.seen.granted);
             caller.seen.rests_until = caller.seen.granted + us(rest.min(lives * 99 / 100));
+        }
+        if held && parting == Parting::Dropped && caller.wish.hold_on_cancel {
+            // The server's end of a grant is never before the owner's.
+            let rest = us(word.last_deadline().since(clock) * 99 / 100);
+            caller.seen.rests_until = caller.seen.rests_until.max(now + rest);
         }
         caller.state = State::Leaving;
         caller.seen.left = Some((now, frozen, parting));

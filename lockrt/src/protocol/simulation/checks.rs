@@ -227,7 +227,7 @@ impl World {
         }
     }
 
-    /// Who ended early with `min_hold` keeps others out until then.
+    /// Who ended early with `min_hold`, or was dropped with `on_cancel = hold`, keeps others out.
     fn check_rest(&mut self, party: Party) {
         let rests = self.callers.iter().find(|caller| {
             let other = caller.wish.key == party.key && caller.id != party.owner;
@@ -235,23 +235,28 @@ impl World {
         });
         if let Some(caller) = rests {
             let how = format!("{} got the key that {} keeps for a while", party.owner, caller.id);
-            self.checks.fail("min_hold", how);
+            self.checks.fail("rest", how);
         }
     }
 
-    /// Whether its keeper has forgotten a claim, and whether it may leave its key to the TTL.
+    /// Whether its keeper has forgotten a claim, and whether it could do no more for it.
     fn fate(&self, id: Id) -> (bool, bool) {
         let caller = &self.callers[index(id)];
+        (caller.seen.forgotten, self.clients[caller.wish.client].killed || caller.seen.abandoned)
+    }
+
+    /// Whether a claim leaves its key to the TTL: what was granted, and nothing that comes later.
+    fn is_kept(&self, id: Id) -> bool {
+        let caller = &self.callers[index(id)];
         let dropped = matches!(caller.seen.left, Some((_, _, Parting::Dropped)));
-        let kept = caller.wish.hold_on_cancel && (dropped || self.clients[caller.wish.client].cut.is_some());
-        let dead = self.clients[caller.wish.client].killed || caller.seen.abandoned || kept;
-        (caller.seen.forgotten, dead)
+        caller.wish.hold_on_cancel && (dropped || self.clients[caller.wish.client].cut.is_some())
     }
 
     /// A claim is forgotten only when the server has nothing of it.
     pub(super) fn check_forgotten(&mut self, id: Id) {
         self.caller(id).seen.forgotten = true;
         let (_, dead) = self.fate(id);
+        let dead = dead || self.is_kept(id);
         let caller = &self.callers[index(id)];
         let ttl = caller.claim.ttl();
         let Some(stored) = self.server.holder(caller.wish.key, self.now).filter(|held| held.owner == id)
