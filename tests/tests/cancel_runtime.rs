@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use lockrt::{LockError, LockGuard, LockManager, LockPolicy, distributed_lock};
-use lockrt_tests::{Traced, Watch, key, polled, settled, soon, with_thread_keepers};
+use lockrt_tests::{Traced, Watch, key, polled, settled, soon, until, with_thread_keepers};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 
@@ -81,8 +81,14 @@ fn a_runtime_that_ends_with_an_acquire_on_its_way_leaves_nothing(setup: &impl Tr
 }
 
 fn a_runtime_that_ends_with_waiters_leaves_nothing(setup: &impl Traced) {
-    let holder =
-        current().block_on(async { setup.manager().acquire(&key("orders:7"), &LONG).await.unwrap() });
+    let manager = setup.manager();
+    let holder = current().block_on(async { manager.acquire(&key("orders:7"), &LONG).await.unwrap() });
+    // The keeper's thread must be there before threads are counted, and a caller can do without it.
+    current().block_on(async {
+        drop(manager.acquire(&key("orders:8"), &LONG).await.unwrap());
+        until("the keeper releases", async || setup.held().await == 1).await;
+    });
+    drop(manager);
     // One waits at the service, the others in line behind it.
     ended_under(setup, |manager, begun| async move {
         let (key, policy) = (key("orders:7"), LONG.wait_forever());
