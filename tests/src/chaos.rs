@@ -1,10 +1,10 @@
 //! The chaos run: worker processes that lock, count and write under one class of faults after the
 //! other, and checkers that say whether what they told may have happened.
 //!
-//! The director starts for each class an [`arena`]: a lock server, a store that stays healthy, and
-//! a crew of [`worker`] processes, each behind a proxy of its own. The [`nemesis`] breaks things
+//! The director starts for each class an `arena`: a lock server, a store that stays healthy, and
+//! a crew of `worker` processes, each behind a proxy of its own. The `nemesis` breaks things
 //! until time is up, then everything is healed, and the workers are asked to stop. What they told
-//! on the way, line by line, is the [`history`] that the checkers of [`checks`] judge.
+//! on the way, line by line, is the `history` that the checkers of `checks` judge.
 
 mod arena;
 mod broken;

@@ -90,7 +90,7 @@ async fn a_wait_in_line_that_is_dropped_at_any_poll_leaves_nothing_and_stops_nob
                     tokio::join!(biased; stays, dropped, ends);
                 }
             };
-            soon("whoever stays in line", all).await;
+            soon("whoever stays in line", Box::pin(all)).await;
             // None is left in line.
             assert!(format!("{manager:?}").contains("lines: 0"), "{manager:?}");
             assert_eq!(setup.held().await, 0, "first: {first}, {polls} polls");

@@ -1,6 +1,6 @@
 //! A future that is neither polled nor dropped any more, as behind `select!` on a reference to it.
 
-#![allow(clippy::unwrap_used, reason = "a case that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a case that cannot go on has failed")]
 
 use std::cell::Cell;
 use std::fmt::Debug;
