@@ -132,7 +132,8 @@ async fn a_server_that_cannot_save_its_data_refuses_until_it_can() {
     command(&server, &["CONFIG", "SET", "dir", gone.to_str().unwrap(), "save", "3600 1"]).await;
     std::fs::remove_dir_all(&gone).unwrap();
     command(&server, &["BGSAVE"]).await;
-    until("the server has noticed", async || manager.try_acquire(&KEY, &POLICY).await.is_err()).await;
+    let refuses = async || manager.try_acquire(&KEY, &POLICY).await.is_err_and(|told| told.is_unavailable());
+    until("the server has noticed", refuses).await;
     is_outage(&manager.acquire(&KEY, &POLICY).await.unwrap_err(), "cannot save its data");
     command(&server, &["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]).await;
     soon("the lock", manager.acquire(&KEY, &POLICY)).await.unwrap().release().await;
