@@ -20,6 +20,7 @@ mod record;
 mod row;
 mod spot;
 mod task;
+mod visitor;
 mod witness;
 mod worker;
 

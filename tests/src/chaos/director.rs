@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use redis::RedisResult;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::arena::{Arena, Left};
 use super::checks::{disorder, early, late, lost, overlaps, recovery_ns, repeated};
@@ -15,8 +15,9 @@ use super::ledger::Ledger;
 use super::nemesis::{heal, strike};
 use super::options::Plan;
 use super::record::{Cell, now_ns};
-use super::row::{RECOVERY_MS, Row, table};
+use super::row::{Row, table};
 use super::spot::{Spot, TTL};
+use super::visitor::visit;
 use crate::Dice;
 
 /// How often a long class says that it is alive.
@@ -72,7 +73,7 @@ async fn judge(class: Class, plan: &Plan, mut dice: Dice) -> Result<Row, String>
     let mut arena = Arena::open(class, plan, &mut dice).await?;
     let recorder = arena.recorder.clone();
     let (blows, load) = harass(class, &mut arena, plan, &mut dice).await?;
-    let recovery_ms = recover(&mut arena).await;
+    let recovery_ms = recover(&mut arena).await?;
     arena.quiesce().await?;
     let left = arena.left(EXPIRED).await.map_err(|error| error.to_string())?;
     let (queues, leaks): (Vec<_>, Vec<_>) = left.into_iter().partition(Left::is_passing_queue);
@@ -105,18 +106,14 @@ async fn judge(class: Class, plan: &Plan, mut dice: Dice) -> Result<Row, String>
     })
 }
 
-/// Ends all faults, and waits until every hot key has been granted again: how long that took.
-async fn recover(arena: &mut Arena) -> Option<u64> {
+/// Ends all faults, and waits until every hot key has been granted again, to a worker or to somebody
+/// who asks for it now: how long that took.
+async fn recover(arena: &mut Arena) -> Result<Option<u64>, String> {
     heal(arena);
     let healed_ns = now_ns();
-    let hopeless = Instant::now() + Duration::from_millis(RECOVERY_MS);
-    loop {
-        let recovery_ns = recovery_ns(&arena.recorder.history().grants, Spot::hot(), healed_ns);
-        if recovery_ns.is_some() || Instant::now() > hopeless {
-            return recovery_ns.map(|ns| ns / 1_000_000);
-        }
-        sleep(Duration::from_millis(20)).await;
-    }
+    let mut grants = visit(&arena.locks.url()).await?;
+    grants.extend_from_slice(&arena.recorder.history().grants);
+    Ok(recovery_ns(&grants, Spot::hot(), healed_ns).map(|ns| ns / 1_000_000))
 }
 
 /// How many updates were lost without the fence, and with it.
