@@ -18,5 +18,8 @@ struct Recipes;
 #[doc = include_str!("../../docs/attribute.md")]
 struct Attribute;
 
+#[doc = include_str!("../../docs/choosing.md")]
+struct Choosing;
+
 #[doc = include_str!("../../docs/renewal-and-loss.md")]
 struct RenewalAndLoss;
