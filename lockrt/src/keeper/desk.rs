@@ -126,7 +126,10 @@ impl Desk {
         let mut ledger = self.ledger();
         if let Some(out) = ledger.comes_in(id) {
             let event = answered.event(id, out.sent);
-            ledger.step(event, now, Some(id), &mut after);
+            if ledger.step(event, now, Some(id), &mut after) {
+                // Its caller has come to the end of its call, so this one is the driver's.
+                ledger.work.push(Work::Free(id));
+            }
         }
         self.unlock(ledger, after);
     }
