@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use once_cell::sync::OnceCell;
 
@@ -12,7 +13,8 @@ use crate::manager::LockManager;
 static INSTALLED: OnceCell<LockManager> = OnceCell::new();
 
 thread_local! {
-    static DEFAULTS: RefCell<Vec<LockManager>> = const { RefCell::new(Vec::new()) };
+    /// The latest last, each with the number of its guard.
+    static DEFAULTS: RefCell<Vec<(u64, LockManager)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Makes `manager` the one that annotated functions of this process use. Call it once, in `main`.
@@ -25,20 +27,31 @@ pub fn install(manager: LockManager) -> Result<(), SetupError> {
 }
 
 /// Makes `manager` the one that annotated functions use when this thread polls them first, until
-/// the guard is dropped. It overrides an installed manager and an earlier default.
+/// the guard is dropped, in whatever order guards are. It overrides an installed manager and an
+/// earlier default.
 pub fn set_default(manager: LockManager) -> DefaultGuard {
-    DEFAULTS.with_borrow_mut(|defaults| defaults.push(manager));
-    DefaultGuard(PhantomData)
+    static NUMBERS: AtomicU64 = AtomicU64::new(1);
+    let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+    DEFAULTS.with_borrow_mut(|defaults| defaults.push((number, manager)));
+    DefaultGuard { number, on_its_thread: PhantomData }
 }
 
 /// Ends what [`set_default`] began; stays on its thread.
 #[must_use = "the default ends as soon as its guard is dropped"]
-pub struct DefaultGuard(PhantomData<*const ()>);
+pub struct DefaultGuard {
+    number: u64,
+    on_its_thread: PhantomData<*const ()>,
+}
 
 impl Drop for DefaultGuard {
     fn drop(&mut self) {
         // Dropped after the borrow ends: the last clone of a manager runs code of its own.
-        let manager = DEFAULTS.try_with(|defaults| defaults.borrow_mut().pop());
+        let manager = DEFAULTS.try_with(|defaults| {
+            let mut defaults = defaults.borrow_mut();
+            // Guards may be dropped in any order.
+            let place = defaults.iter().position(|(number, _)| *number == self.number);
+            place.map(|place| defaults.remove(place))
+        });
         drop(manager);
     }
 }
@@ -51,6 +64,6 @@ impl fmt::Debug for DefaultGuard {
 
 /// The thread's default, else the installed manager.
 pub(crate) fn current() -> Result<LockManager, LockError> {
-    let default = DEFAULTS.try_with(|defaults| defaults.borrow().last().cloned());
+    let default = DEFAULTS.try_with(|defaults| defaults.borrow().last().map(|(_, manager)| manager.clone()));
     default.ok().flatten().or_else(|| INSTALLED.get().cloned()).ok_or(LockError::NotInstalled)
 }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::{Barrier, LazyLock};
 use std::time::Duration;
 
-use lockrt::{LockKey, LockManager, LockPolicy, SetupError, testing};
+use lockrt::{LockError, LockKey, LockManager, LockPolicy, SetupError, distributed_lock, testing};
 use tokio::runtime::Builder;
 
 const POLICY: LockPolicy = LockPolicy::new(Duration::from_secs(60));
@@ -55,4 +55,24 @@ fn locks_of_a_test_without_a_runtime_work_on_any_runtime() {
         assert!(block_on(locks.try_acquire(&KEY, &POLICY)).unwrap_err().is_contended());
         block_on(guard.release());
     }
+}
+
+#[distributed_lock(key = "orders:7", ttl_ms = 60_000)]
+async fn held_in(locks: &testing::TestLocks) -> Result<usize, LockError> {
+    Ok(locks.held())
+}
+
+#[tokio::test]
+async fn a_default_lasts_until_its_own_guard_is_dropped_in_whatever_order() {
+    let (first, second) = (testing::memory(), testing::memory());
+    assert_eq!(held_in(&second).await.unwrap(), 1, "the later one overrides");
+    drop(first);
+    assert_eq!(held_in(&second).await.unwrap(), 1, "its guard is alive");
+    drop(second);
+    assert!(matches!(neither().await, Err(LockError::NotInstalled)));
+}
+
+#[distributed_lock(key = "orders:7", ttl_ms = 60_000)]
+async fn neither() -> Result<(), LockError> {
+    Ok(())
 }
