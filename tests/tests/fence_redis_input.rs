@@ -149,6 +149,8 @@ async fn a_write_that_redis_refuses_changes_nothing_and_can_be_tried_again() {
         Write::command("SET"),
         Write::command("NOSUCH"),
         Write::command("SET").arg(&["1", "2", "3"]),
+        // More than Lua passes on in one call.
+        Write::command("RPUSH").arg(vec!["1"; 9_000]),
     ] {
         let refused = fence.write_once(&mut raw, TOKEN, write).await.unwrap_err();
         assert!(matches!(refused, FenceError::Unavailable { .. }), "{refused}");
