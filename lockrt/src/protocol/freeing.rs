@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::backoff::Backoff;
+use crate::claim::Released;
 use crate::clock::Moment;
 use crate::mutant::{self, Flaw};
 use crate::protocol::waiting::attempt_timeout;
@@ -43,6 +44,10 @@ pub(crate) struct Freeing {
     /// When every grant of the claim has expired by itself.
     over: Moment,
     again: bool,
+    /// A release got no answer, and may have been carried out.
+    unanswered: bool,
+    /// Until when nothing but a release ends what was granted.
+    lasts: Moment,
 }
 
 /// What is left to do.
@@ -64,7 +69,14 @@ impl Freeing {
             next: Some(now),
             over: latest + ttl + attempt_timeout(ttl),
             again: false,
+            unanswered: false,
+            lasts: Moment::default(),
         }
+    }
+
+    /// The same for a lease with this deadline.
+    pub(crate) fn of_lease(self, deadline: Moment) -> Self {
+        Self { lasts: deadline, ..self }
     }
 
     /// When to look again.
@@ -104,8 +116,16 @@ impl Freeing {
         if owed.is_settled() { Left::Nothing } else { self.later(now) }
     }
 
+    /// What a release that was answered says of all of them. One that finds nothing follows one that
+    /// has freed it without an answer, if the lease would last until now.
+    pub(crate) fn outcome(&self, answer: Released, owed: Owed, now: Moment) -> Released {
+        let has_freed = self.unanswered && owed.held && now < self.lasts;
+        if answer == Released::NotHeld && has_freed { Released::Freed } else { answer }
+    }
+
     /// The release got no answer.
     pub(crate) fn unanswered(&mut self, now: Moment) -> Left {
+        self.unanswered = true;
         self.later(now)
     }
 

@@ -348,7 +348,10 @@ impl Kept {
             actions.push(Action::TellReleased(id, Released::NotHeld));
             return Goes::Over;
         }
-        let freeing = Freeing::new(now, self.latest, self.claim.ttl());
+        let mut freeing = Freeing::new(now, self.latest, self.claim.ttl());
+        if let Phase::Held(hold) = &self.phase {
+            freeing = freeing.of_lease(hold.word.last_deadline());
+        }
         self.phase = Phase::Freeing { freeing, tell_by };
         self.tick(id, now, &mut Vec::new(), actions)
     }
@@ -362,12 +365,12 @@ impl Kept {
     ) -> Goes {
         let Phase::Freeing { freeing, tell_by } = &mut self.phase else { return Goes::On };
         let answered = answer.filter(|released| *released != Released::Deferred);
+        let told = answered.map(|released| freeing.outcome(released, self.owed, now));
         let left = match answered {
             Some(released) => freeing.answered(&mut self.owed, released == Released::Freed, now),
             None => freeing.unanswered(now),
         };
-        let told = answered.or((left == Left::Expired).then_some(Released::NotHeld));
-        if let Some(released) = told
+        if let Some(released) = told.or((left == Left::Expired).then_some(Released::NotHeld))
             && tell_by.take().is_some()
         {
             actions.push(Action::TellReleased(id, released));

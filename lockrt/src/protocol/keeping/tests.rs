@@ -184,6 +184,25 @@ fn a_silent_release_keeps_its_caller_for_250_ms_and_goes_on() {
 }
 
 #[test]
+fn a_release_that_finds_nothing_after_one_without_an_answer_was_freed_by_that_while_the_lease_lasts() {
+    for (answered, told) in [(888, Released::Freed), (889, Released::NotHeld)] {
+        let (mut keeping, _) = held(terms());
+        release(&mut keeping, Parting::Ended, answered - 100);
+        keeping.step(Event::Freed { id: 1, result: Err(no_answer()) }, at(answered - 50));
+        tick(&mut keeping, answered - 45);
+        let ended = freed(&mut keeping, Released::NotHeld, answered);
+        assert!(
+            matches!(ended.as_slice(), [Action::TellReleased(1, said), Action::Forget(1)] if *said == told),
+            "{answered}: {ended:?}"
+        );
+    }
+    let (mut keeping, _) = held(terms());
+    release(&mut keeping, Parting::Ended, 1);
+    let ended = freed(&mut keeping, Released::NotHeld, 2);
+    assert!(matches!(ended.as_slice(), [Action::TellReleased(1, Released::NotHeld), _]), "{ended:?}");
+}
+
+#[test]
 fn an_acquire_that_is_given_up_in_mid_attempt_is_freed_however_the_answers_cross() {
     // The release overtakes the attempt, whose grant is then told.
     let mut keeping = Keeping::default();
