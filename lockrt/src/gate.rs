@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::clock::Moment;
-use crate::keeper::Keeper;
+use crate::keeper::{Keeper, waking};
 use crate::key::LockKey;
 
 /// How long the owner of a turn may leave it, once woken, before the next in line gets it.
@@ -121,7 +121,7 @@ impl Gate {
         drop(lines);
         // Before the call: it counts the polls that come after.
         self.watch(key, &next);
-        next.called.notify_one();
+        waking(|| next.called.notify_one());
     }
 
     /// Looks in a while whether the owner of `ticket`, which is about to be woken, was polled.

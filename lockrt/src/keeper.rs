@@ -19,11 +19,11 @@ mod waiters;
 use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Weak, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::futures::Notified;
 use tokio::sync::oneshot;
 
@@ -36,6 +36,7 @@ use crate::protocol::kept::{Id, Parting, Remains, Terms, Told};
 use desk::Desk;
 use driver::Driver;
 use errand::Errand;
+pub(crate) use foreign::waking;
 use ledger::Work;
 use signals::{Letter, Signals};
 use timers::Timer;
@@ -92,15 +93,23 @@ impl Keeper {
         let refused = |what: &'static str| {
             move |error: std::io::Error| SetupError::System { what, reason: error.to_string() }
         };
+        // The thread first: a runtime that comes to nothing must not be dropped within another one.
+        let (give, given) = mpsc::channel::<(Runtime, Driver)>();
+        thread::Builder::new()
+            .name(String::from("lockrt-keeper"))
+            .spawn(move || {
+                if let Ok((runtime, driver)) = given.recv() {
+                    runtime.block_on(driver.run());
+                }
+            })
+            .map_err(refused("a thread for the keeper"))?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(refused("a runtime for the keeper"))?;
         let (keeper, driver) = Self::new(backend, clock, runtime.handle(), true);
-        thread::Builder::new()
-            .name(String::from("lockrt-keeper"))
-            .spawn(move || runtime.block_on(driver.run()))
-            .map_err(refused("a thread for the keeper"))?;
+        // The thread waits for it.
+        let _ = give.send((runtime, driver));
         Ok(keeper)
     }
 
@@ -284,7 +293,7 @@ impl Place {
 
     /// Wakes whoever waits for the end of the lease.
     pub(crate) fn tell_end(&self) {
-        self.signals.ended.notify_waiters();
+        waking(|| self.signals.ended.notify_waiters());
     }
 
     /// Leaves the release to the keeper.

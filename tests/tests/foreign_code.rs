@@ -100,6 +100,35 @@ async fn a_waker_that_panics_does_not_end_the_keeper() {
     assert!(soon("the next grant", locks.acquire(&key("k"), &POLICY)).await.is_ok());
 }
 
+#[tokio::test]
+async fn a_waker_that_panics_spares_whoever_is_ahead_of_it_in_line() {
+    let locks = manager();
+    let guard = locks.acquire(&key("k"), &POLICY).await.unwrap();
+    let (name, ahead) = (key("k"), locks.clone());
+    let mut ahead = Box::pin(async move { ahead.acquire(&name, &POLICY).await });
+    assert!(ahead.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let behind = start(&locks, "k", |_| Waker::from(Arc::new(Fails)));
+    guard.release().await;
+    // Its turn ends with its grant, and the one behind is woken.
+    assert!(soon("the grant", ahead).await.is_ok());
+    drop(behind);
+    assert!(soon("the next grant", locks.acquire(&key("k"), &POLICY)).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_waker_that_panics_spares_whoever_sees_the_end_of_the_lease_first() {
+    let locks = lockrt::testing::manager(Memory::new());
+    let policy = LockPolicy::new(Duration::from_millis(50));
+    let guard = locks.acquire(&key("k"), &policy).await.unwrap();
+    let lease = guard.lease().clone();
+    let mut lost = Box::pin(lease.lost());
+    let waker = Waker::from(Arc::new(Fails));
+    assert!(lost.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    // The keeper is a task of this thread, so the check is the first to see the deadline passed.
+    thread::sleep(policy.ttl());
+    assert!(guard.lease().check().is_err_and(|error| error.is_lost()));
+}
+
 /// Panics before it has made a future, or when that is dropped unanswered.
 #[derive(Debug)]
 struct Panics {

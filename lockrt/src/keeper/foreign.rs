@@ -1,5 +1,5 @@
-//! Code of others that runs on the keeper: backends, and the wakers of whoever waits for an answer.
-//! Its panics end here.
+//! Code of others that runs on the keeper, or within somebody else's call: backends, and the wakers of
+//! whoever waits. Its panics end here.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,8 +12,9 @@ use tokio::time::timeout;
 
 use crate::error::BackendError;
 
-/// Runs what wakes somebody. A waker is foreign code: one that panics must not end the keeper.
-pub(super) fn waking(wake: impl FnOnce()) {
+/// Runs what wakes somebody. A waker is foreign code: one that panics must not end the keeper, nor the
+/// call of whoever let its owner go on.
+pub(crate) fn waking(wake: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(wake));
 }
 
