@@ -12,7 +12,9 @@ use crate::protocol::waiting::attempt_timeout;
 ///
 /// An attempt without an answer may be carried out later, after a release that found nothing. So
 /// the first `NotHeld` ends nothing while such an attempt is owed: the release is repeated until
-/// each owed grant has been freed, or until a grant by the latest attempt would have expired.
+/// each owed grant has been freed, or until a grant by the latest attempt would have expired. The
+/// last look leaves at that moment or later, since a place in a queue does not end with a grant's
+/// ttl: an attempt that came after an earlier look would be offered the lock for a claim that is gone.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Owed {
     /// Attempts that got no answer.
@@ -48,6 +50,8 @@ pub(crate) struct Freeing {
     unanswered: bool,
     /// Until when nothing but a release ends what was granted.
     lasts: Moment,
+    /// Whether the release that is on its way, or was answered last, left when that was over.
+    last: bool,
 }
 
 /// What is left to do.
@@ -71,6 +75,7 @@ impl Freeing {
             again: false,
             unanswered: false,
             lasts: Moment::default(),
+            last: false,
         }
     }
 
@@ -89,6 +94,7 @@ impl Freeing {
         let due = self.next.is_some_and(|next| now >= next);
         if due {
             self.next = None;
+            self.last = now >= self.over;
         }
         due
     }
@@ -130,12 +136,12 @@ impl Freeing {
     }
 
     fn later(&mut self, now: Moment) -> Left {
-        if now >= self.over {
+        if self.last {
             return Left::Expired;
         }
         let pause = if std::mem::take(&mut self.again) { Duration::ZERO } else { self.backoff.pause() };
-        // One more look at the very end, however long the pauses have become.
-        let next = (now + pause).min(self.over);
+        // One more look at the very end, however long the pauses have become, or the answers take.
+        let next = (now + pause).min(self.over.max(now));
         self.next = Some(next);
         Left::Again(next)
     }
@@ -224,6 +230,19 @@ mod tests {
         assert!(!freeing.send(at(0)), "one at a time");
         assert_eq!(freeing.unanswered(at(100)), Left::Again(at(105)));
         assert!(freeing.send(at(105)));
-        assert_eq!(freeing.unanswered(at(2_000)), Left::Expired);
+        assert_eq!(freeing.unanswered(at(2_000)), Left::Again(at(2_000)));
+        assert!(freeing.send(at(2_000)));
+        assert_eq!(freeing.unanswered(at(2_300)), Left::Expired);
+    }
+
+    #[test]
+    fn a_look_that_left_before_the_end_and_is_answered_after_it_is_not_the_last() {
+        let mut freeing = Freeing::new(at(0), at(0), TTL);
+        let mut owed = Owed { unanswered: 1, ..Owed::default() };
+        assert!(freeing.send(at(1_199)));
+        // Between the two the attempt may have come and taken a place.
+        assert_eq!(freeing.answered(&mut owed, false, at(5_000)), Left::Again(at(5_000)));
+        assert!(freeing.send(at(5_000)));
+        assert_eq!(freeing.answered(&mut owed, false, at(5_001)), Left::Expired);
     }
 }

@@ -11,8 +11,10 @@ mod checks;
 mod client;
 mod dice;
 mod drift;
+mod handing;
 mod network;
 mod plan;
+mod queue;
 mod server;
 mod tally;
 mod world;
@@ -133,7 +135,18 @@ fn the_faults_bite() {
         tally.add(&world);
     }
     // Each of these came to pass, and not only once.
-    let Tally { grants, renewals, refusals, losses, silent, abandoned, stale_writes, lost_data } = tally;
+    let Tally {
+        grants,
+        renewals,
+        refusals,
+        losses,
+        silent,
+        abandoned,
+        stale_writes,
+        lost_data,
+        offers,
+        declined,
+    } = tally;
     for (what, times, least) in [
         ("grants", grants, 1_000),
         ("renewals", renewals, 1_000),
@@ -143,6 +156,8 @@ fn the_faults_bite() {
         ("claims left to their ttl", abandoned, 5),
         ("writes of a former owner", stale_writes, 30),
         ("losses of data", lost_data, 30),
+        ("offers", offers, 200),
+        ("offers to claims that are gone", declined, 5),
     ] {
         assert!(times >= least, "{what}: {times}");
     }
@@ -182,6 +197,26 @@ fn a_server_that_gives_away_what_is_held_is_caught() {
 #[test]
 fn a_server_that_forgets_no_lock_is_caught() {
     is_caught(Flaw::NothingExpires, "leak");
+}
+
+#[test]
+fn a_server_that_keeps_the_places_of_those_who_left_is_caught() {
+    is_caught(Flaw::PlacesStay, "queue");
+}
+
+#[test]
+fn a_server_that_keeps_queues_for_ever_is_caught() {
+    is_caught(Flaw::QueuesStay, "queue");
+}
+
+#[test]
+fn a_server_that_offers_a_lock_for_ever_is_caught() {
+    is_caught(Flaw::OffersStay, "leak");
+}
+
+#[test]
+fn a_server_that_does_not_take_offers_back_is_caught() {
+    is_caught(Flaw::OffersAreKept, "leak");
 }
 
 #[test]

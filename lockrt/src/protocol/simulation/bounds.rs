@@ -8,6 +8,7 @@ use crate::protocol::simulation::caller::{Caller, State};
 use crate::protocol::simulation::checks::{HASTE, stretched, us};
 use crate::protocol::simulation::drift::{MS, Time};
 use crate::protocol::simulation::plan::HEALED;
+use crate::protocol::simulation::server::FOREIGN;
 use crate::protocol::simulation::world::{World, index};
 use crate::protocol::waiting::Event;
 
@@ -161,6 +162,7 @@ impl World {
         let silent: Vec<Id> = (0..self.keys)
             .filter_map(|key| self.server.holder(key, self.now))
             .map(|stored| stored.owner)
+            .filter(|id| *id != FOREIGN)
             .filter(|id| self.callers[index(*id)].wish.client == client && !named(*id))
             .filter(|id| {
                 let seen = &self.callers[index(*id)].seen;

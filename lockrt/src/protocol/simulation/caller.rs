@@ -73,7 +73,7 @@ pub(super) struct Seen {
 
 impl Caller {
     pub(super) fn party(&self) -> Party {
-        Party { key: self.wish.key, owner: self.id, ttl: self.claim.ttl() }
+        Party { key: self.wish.key, owner: self.id, ttl: self.claim.ttl(), waits: self.claim.waits() }
     }
 
     /// Whether the server may have ended its lease before its time.

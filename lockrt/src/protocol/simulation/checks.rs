@@ -12,6 +12,7 @@ use crate::protocol::simulation::caller::State;
 use crate::protocol::simulation::client::Client;
 use crate::protocol::simulation::drift::{MS, Time};
 use crate::protocol::simulation::plan::{Flaw, HEALED};
+use crate::protocol::simulation::queue::LINGER;
 use crate::protocol::simulation::server::{Answer, Party, Request};
 use crate::protocol::simulation::world::{World, index};
 use crate::protocol::waiting::attempt_timeout;
@@ -79,6 +80,8 @@ pub(super) struct Checks {
     pub(super) renewals: u64,
     pub(super) silent: u64,
     pub(super) refused_writes: u64,
+    pub(super) offers: u64,
+    pub(super) declined: u64,
 }
 
 impl Checks {
@@ -95,6 +98,8 @@ impl Checks {
             renewals: 0,
             silent: 0,
             refused_writes: 0,
+            offers: 0,
+            declined: 0,
         }
     }
 
@@ -161,7 +166,11 @@ impl World {
                     self.checks.fail("shutdown", format!("{id} has its lease after a shutdown"));
                 }
                 (true, None) if !caller.is_betrayed() => {
-                    if self.server.holder(key, self.now).is_none_or(|stored| stored.owner != id) {
+                    if self
+                        .server
+                        .holder(key, self.now)
+                        .is_none_or(|stored| stored.owner != id || stored.offered)
+                    {
                         self.checks.fail("backed", format!("{id} has a lease that the server does not know"));
                     }
                     if valid.contains(&key) {
@@ -200,6 +209,10 @@ impl World {
 
     /// What the server has just done.
     pub(super) fn check_served(&mut self, request: &Request, answer: &Answer, aged: Time) {
+        self.checks.offers += u64::from(!self.server.told.is_empty());
+        if let (Request::Try(party), Answer::Tried(Attempt::Held { .. })) = (request, answer) {
+            self.check_late_place(*party);
+        }
         let (Request::Try(party), Answer::Tried(Attempt::Granted { fencing })) = (request, answer) else {
             return;
         };
@@ -224,6 +237,18 @@ impl World {
         let (seen, dead) = self.fate(party.owner);
         if seen && !dead && aged < given_up_after(party.ttl) {
             self.checks.fail("leak", format!("{} was forgotten and is granted", party.owner));
+        }
+    }
+
+    /// Nor does anything take a place behind it.
+    fn check_late_place(&mut self, party: Party) {
+        let (seen, dead) = self.fate(party.owner);
+        if let Some(place) = self.server.place_of(party.key, party.owner, self.now)
+            && seen
+            && !dead
+            && place.aged < given_up_after(party.ttl)
+        {
+            self.checks.fail("queue", format!("{} was forgotten and takes a place", party.owner));
         }
     }
 
@@ -259,6 +284,15 @@ impl World {
         let dead = dead || self.is_kept(id);
         let caller = &self.callers[index(id)];
         let ttl = caller.claim.ttl();
+        // A place has no end of its own that is near: whatever came in time must be gone.
+        if let Some(place) = self.server.place_of(caller.wish.key, id, self.now)
+            && !dead
+            && !caller.seen.data_lost
+            && place.aged < given_up_after(ttl)
+        {
+            self.checks.fail("queue", format!("{id} was forgotten and has a place"));
+        }
+        let caller = &self.callers[index(id)];
         let Some(stored) = self.server.holder(caller.wish.key, self.now).filter(|held| held.owner == id)
         else {
             return;
@@ -352,6 +386,9 @@ impl World {
         let over = self.now + stretched(us(longest + attempt_timeout(longest))) + self.checks.set_back;
         if self.server.keys(over) > 0 {
             self.checks.fail("leak", "a key is left on the server");
+        }
+        if self.server.queued(over + stretched(LINGER)) > 0 {
+            self.checks.fail("queue", "a queue is left on the server");
         }
         for at in 0..self.clients.len() {
             let client = &self.clients[at];

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::claim::{Attempt, Released, Renewed};
 use crate::clock::Moment;
-use crate::error::BackendError;
+use crate::error::{BackendError, Outcome};
 use crate::protocol::keeping::{Event, Keeping};
 use crate::protocol::kept::{Action, Id, Parting, Told};
 use crate::protocol::simulation::drift::{Drift, Time};
@@ -46,6 +46,8 @@ pub(super) struct Seat {
     pauses: u64,
     /// Somebody waits for the release.
     awaited: bool,
+    /// Since when it may have a place in a queue, and is told what becomes of it.
+    pub(super) place: Option<Moment>,
 }
 
 /// A call that is on its way.
@@ -63,9 +65,12 @@ pub(super) struct Call {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Try(Id),
+    /// And whether it may have had a place before.
+    Try(Id, bool),
     Renew(Vec<Id>),
     Free(Id),
+    /// Nobody waits for its answer.
+    Decline,
 }
 
 impl Client {
@@ -150,14 +155,19 @@ impl World {
     }
 
     fn act(&mut self, client: usize, action: Action) {
+        let now = self.clients[client].drift.moment(self.now);
         match action {
             Action::Try(id) => {
                 let party = self.caller(id).party();
                 let Some(seat) = self.clients[client].seats.get_mut(&id) else { return };
                 let within = seat.within;
                 seat.heard = false;
+                let again = seat.place.is_some();
+                if party.waits && self.server.has_queues {
+                    seat.place.get_or_insert(now);
+                }
                 self.check_attempt(id);
-                self.send(client, Kind::Try(id), Request::Try(party), within);
+                self.send(client, Kind::Try(id, again), Request::Try(party), within);
             }
             Action::Renew(ids) => {
                 let parties: Vec<Party> = ids.iter().map(|id| self.callers[index(*id)].party()).collect();
@@ -169,6 +179,9 @@ impl World {
             }
             Action::Free(id) => {
                 let party = self.caller(id).party();
+                if let Some(seat) = self.clients[client].seats.get_mut(&id) {
+                    seat.place = None;
+                }
                 self.send(client, Kind::Free(id), Request::Free(party), attempt_timeout(party.ttl));
             }
             Action::Tell(id, told) => self.tell(client, id, told),
@@ -237,11 +250,12 @@ impl World {
             sent = self.clients[client].drift.moment(self.now);
         }
         let event = match kind {
-            Kind::Try(id) => {
+            Kind::Try(id, again) => {
                 let result = answer.map(|answer| match answer {
                     Answer::Tried(attempt) => attempt,
                     other => panic!("{other:?} for an attempt"),
                 });
+                self.keep_place(client, id, again, &result);
                 Event::Tried { id, sent, result: self.misread(result) }
             }
             Kind::Renew(ids) => {
@@ -259,6 +273,7 @@ impl World {
                 });
                 Event::Freed { id, result }
             }
+            Kind::Decline => return,
         };
         let renewed = if let Event::Renewed { answers, .. } = &event { answers.clone() } else { Vec::new() };
         for (id, answer) in &renewed {
@@ -271,6 +286,25 @@ impl World {
             if let Some(Renewed::Gone) = answer {
                 self.check_gone(*id);
             }
+        }
+    }
+
+    /// Who has the lock, or has asked for nothing, hears no more of a place.
+    fn keep_place(&mut self, client: usize, id: Id, again: bool, result: &Result<Attempt, BackendError>) {
+        let leaves = match result {
+            Ok(Attempt::Granted { .. }) => true,
+            Ok(Attempt::Held { .. }) => false,
+            Err(error) => !again && error.outcome() == Outcome::NotApplied,
+        };
+        if let Some(seat) = self.clients[client].seats.get_mut(&id).filter(|_| leaves) {
+            seat.place = None;
+        }
+    }
+
+    pub(super) fn decline(&mut self, client: usize, party: Party) {
+        if self.declines() {
+            let within = attempt_timeout(party.ttl);
+            self.send(client, Kind::Decline, Request::Decline(party), within);
         }
     }
 
@@ -312,7 +346,9 @@ impl World {
 
     /// A hint that the lock of `id` may be free.
     pub(super) fn wake(&mut self, client: usize, id: Id) {
-        let Some(seat) = self.clients[client].seats.get_mut(&id).filter(|seat| seat.listening) else {
+        let Some(seat) =
+            self.clients[client].seats.get_mut(&id).filter(|seat| seat.listening || seat.place.is_some())
+        else {
             return;
         };
         match seat.pause {

@@ -63,7 +63,8 @@ impl Network {
         if dice.chance(weather.requests_lost) {
             return Fate::Lost;
         }
-        line.last = line.last.max(now + delay(weather, dice));
+        // What happens at one time is shuffled.
+        line.last = (line.last + 1).max(now + delay(weather, dice));
         Fate::Arrives(line.last)
     }
 
@@ -73,6 +74,11 @@ impl Network {
             return Fate::Lost;
         }
         Fate::Arrives(now + delay(weather, dice))
+    }
+
+    /// A message that nobody asked for; it comes by the first line.
+    pub(super) fn push(&self, client: usize, now: Time, dice: &mut Dice) -> Fate {
+        if now < self.lines[client][0].down_until { Fate::Lost } else { self.reply(client, now, dice) }
     }
 
     fn weather(&self, client: usize, now: Time) -> Weather {

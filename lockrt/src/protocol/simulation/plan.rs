@@ -23,6 +23,10 @@ pub(super) enum Flaw {
     FenceCounts,
     FenceIsClock,
     NothingExpires,
+    PlacesStay,
+    QueuesStay,
+    OffersStay,
+    OffersAreKept,
     // Of the store that is protected by fencing tokens.
     StoreIgnoresFence,
     // Of what drives the machines.
@@ -88,6 +92,15 @@ pub(super) enum Fault {
     },
     /// Every waiter is told that its key may be free.
     CryWolf,
+    /// Another program takes the key if it is free.
+    TakeForeign {
+        key: usize,
+        until: Time,
+    },
+    /// Another program deletes the key.
+    DeleteForeign {
+        key: usize,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +115,7 @@ pub(super) struct Plan {
     pub(super) clocks: Vec<Drift>,
     pub(super) server: Drift,
     pub(super) offset_margin: Duration,
-    /// Whether a refused claim that waits may have left a place in a queue.
+    /// Whether the server queues those who wait.
     pub(super) queues: bool,
     /// Whether the server says that a key may be free whenever it refuses it.
     pub(super) cries_wolf: bool,
@@ -122,13 +135,13 @@ impl Plan {
         let wishes = (0..count).map(|_| wish(clients, keys, offset_margin, dice)).collect();
         // Quiet seeds show that nothing but the faults makes the others loud.
         let count = if dice.chance(100) { 0 } else { dice.between(1, 16) };
-        let mut faults: Vec<_> = (0..count).map(|_| fault(clients, offset_margin, dice)).collect();
+        let mut faults: Vec<_> = (0..count).map(|_| fault(clients, keys, offset_margin, dice)).collect();
         faults.extend((0..clients).map(|client| climate(client, dice)));
         Self {
             clocks,
             server,
             offset_margin,
-            queues: dice.chance(200),
+            queues: dice.chance(700),
             cries_wolf: dice.chance(100),
             keys,
             wishes,
@@ -182,12 +195,13 @@ fn impatience(dice: &mut Dice) -> Time {
     if dice.chance(500) { dice.between(0, 4 * MS) } else { dice.between(0, 1_500 * MS) }
 }
 
-fn fault(clients: usize, offset_margin: Duration, dice: &mut Dice) -> (Time, Fault) {
+fn fault(clients: usize, keys: usize, offset_margin: Duration, dice: &mut Dice) -> (Time, Fault) {
     let at = dice.between(0, HEALED - MS);
     let client = dice.index(clients);
     let longest = dice.pick(&[20, 200, 2_500, 3_900]) * MS;
     let until = (at + dice.between(MS, longest)).min(HEALED);
-    let fault = match dice.between(0, 16) {
+    let key = dice.index(keys);
+    let fault = match dice.between(0, 18) {
         0..=3 => Fault::Weather(client, weather(until, dice)),
         4..=6 => Fault::Cut { client, line: dice.index(LINES), until: at + dice.between(0, 20 * MS) },
         7 => Fault::PauseServer { until },
@@ -197,7 +211,9 @@ fn fault(clients: usize, offset_margin: Duration, dice: &mut Dice) -> (Time, Fau
         12 => Fault::PauseClient { client, until, suspend: true },
         13 if dice.chance(300) => Fault::Kill { client },
         13 | 14 => Fault::Close { client, within: ms(0, 700, dice) },
-        _ => Fault::CryWolf,
+        15 => Fault::CryWolf,
+        16 => Fault::TakeForeign { key, until },
+        _ => Fault::DeleteForeign { key },
     };
     (at, fault)
 }

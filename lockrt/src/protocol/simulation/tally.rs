@@ -12,6 +12,8 @@ pub(super) struct Tally {
     pub(super) abandoned: u64,
     pub(super) stale_writes: u64,
     pub(super) lost_data: u64,
+    pub(super) offers: u64,
+    pub(super) declined: u64,
 }
 
 impl Tally {
@@ -27,5 +29,7 @@ impl Tally {
         self.silent += checks.silent;
         self.stale_writes += checks.refused_writes;
         self.lost_data += u64::from(checks.data_lost);
+        self.offers += checks.offers;
+        self.declined += checks.declined;
     }
 }

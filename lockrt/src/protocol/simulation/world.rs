@@ -15,6 +15,7 @@ use crate::protocol::simulation::dice::Dice;
 use crate::protocol::simulation::drift::{MS, Time};
 use crate::protocol::simulation::network::{Fate, Network};
 use crate::protocol::simulation::plan::{Fault, Flaw, Lose, Plan, Wish};
+use crate::protocol::simulation::queue::Message;
 use crate::protocol::simulation::server::{Answer, Request, Server};
 use crate::token::{OwnerLabel, OwnerToken, ProcessRandom};
 
@@ -72,6 +73,15 @@ pub(super) enum What {
         client: usize,
         id: Id,
     },
+    Hear {
+        client: usize,
+        message: Message,
+    },
+    Look {
+        client: usize,
+        id: Id,
+        attempts: u64,
+    },
     // At a caller.
     Start(Id),
     Told(Id, Told),
@@ -120,6 +130,7 @@ impl World {
             trace: traced.then(Vec::new),
             dice,
         };
+        world.server.has_queues = plan.queues;
         world.note(|| format!("{plan:#?}"));
         for wish in &plan.wishes {
             world.add_caller(*wish, &plan);
@@ -228,7 +239,11 @@ impl World {
         match what {
             What::Fault(_) | What::Arrive { .. } | What::Write { .. } => None,
             What::Reply { call, .. } => Some(self.calls[*call].client),
-            What::Timer { client, .. } | What::Orders(client) | What::Wake { client, .. } => Some(*client),
+            What::Timer { client, .. }
+            | What::Orders(client)
+            | What::Wake { client, .. }
+            | What::Hear { client, .. }
+            | What::Look { client, .. } => Some(*client),
             What::Start(id)
             | What::Told(id, _)
             | What::Paused(id, _)
@@ -268,6 +283,8 @@ impl World {
             },
             What::Orders(client) => self.take_order(client),
             What::Wake { client, id } => self.wake(client, id),
+            What::Hear { client, message } => self.hear(client, message),
+            What::Look { client, id, attempts } => self.look_at(client, id, attempts),
             What::Start(id) => self.start(id),
             What::Told(id, told) => self.told(id, told),
             What::Paused(id, woken) => self.paused(id, woken),
@@ -291,6 +308,10 @@ impl World {
         let answer = self.server.answer(&request, self.now - left, self.now);
         self.note(|| format!("server: call {call} {answer:?}"));
         self.check_served(&request, &answer, self.now - left);
+        self.look_after_foreign(client, &request, &answer);
+        for message in std::mem::take(&mut self.server.told) {
+            self.publish(message);
+        }
         let refused = match (&request, &answer) {
             (Request::Try(party), Answer::Tried(Attempt::Held { .. })) => Some(party.key),
             _ => None,
@@ -340,8 +361,10 @@ impl World {
                 one.slept += if suspend { longer } else { 0 };
                 one.frozen_until = one.frozen_until.max(until);
             }
-            Fault::Kill { client } => self.clients[client].killed = true,
+            Fault::Kill { client } => self.kill(client),
             Fault::Close { client, within } => self.order_of(client, Order::Close { within }),
+            Fault::TakeForeign { key, until } => self.take_foreign(key, until),
+            Fault::DeleteForeign { key } => self.delete_foreign(key),
             Fault::CryWolf => (0..self.keys).for_each(|key| self.spread(key)),
         }
     }
@@ -349,6 +372,9 @@ impl World {
     /// Who waits for an answer on the connection gets none; what was sent still arrives.
     fn cut(&mut self, client: usize, line: usize, until: Time) {
         self.network.cut(client, line, until);
+        if line == 0 {
+            self.look_again(client, until);
+        }
         let open: Vec<usize> = (0..self.calls.len())
             .filter(|call| {
                 let call = &self.calls[*call];
