@@ -148,8 +148,13 @@ impl RedisServer {
 
     /// How many claims have a place in a queue.
     pub async fn queued(&self) -> u64 {
+        let queues = self.keys("*}:queue").await;
+        if queues.is_empty() {
+            // The driver refuses a pipeline without a command.
+            return 0;
+        }
         let mut places = redis::pipe();
-        for queue in self.keys("*}:queue").await {
+        for queue in queues {
             places.cmd("ZCARD").arg(queue);
         }
         let places: Vec<u64> = places.query_async(&mut self.raw().await).await.expect("ZCARD answers");
