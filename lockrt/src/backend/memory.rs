@@ -182,7 +182,7 @@ impl Backend for Memory {
         {
             let until = held.until;
             if claim.waits() {
-                locks.queues.entry(claim.key().clone()).or_default().line_up(claim, until);
+                locks.queues.entry(claim.key().clone()).or_default().line_up(claim, until, now);
             }
             return Ok(Attempt::Held { free_in: Some(until.since(now)) });
         }
@@ -293,7 +293,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn places_that_nobody_gives_up_are_forgotten() {
         let (memory, [holder, ..]) = queue(MS * 60_000).await;
-        sleep(MS * 60_000 + MS * 60_000).await;
+        sleep(MS * 60_000 + MS * 3_999).await;
+        assert_eq!((memory.held(), memory.waiting()), (0, 2));
+        sleep(MS).await;
         assert_eq!((memory.held(), memory.waiting()), (0, 0));
         assert_eq!(memory.release(&holder).await.unwrap(), Released::NotHeld);
         for number in 0..1_000 {

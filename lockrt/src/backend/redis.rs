@@ -5,7 +5,7 @@
 //! | key | value | expiry |
 //! |---|---|---|
 //! | the lock | `<label>#<attempt>#<nonce>` of its owner; a `?` behind it while it is offered | the ttl, or that of the offer |
-//! | `{<lock>}:queue` | sorted set of those who wait, `<offer ms>\|<channel>\|<owner>`, in their order | 1 min longer than the lock's |
+//! | `{<lock>}:queue` | sorted set of those who wait, `<offer ms>\|<channel>\|<owner>`, in their order | 4 s after the last of them should have looked again |
 //! | `<prefix>{<number>}:fencing` | sorted set whose member `last` has the last fencing token of a cluster slot | none; at most 16,384 of them, 2 MB |
 //!
 //! A lock is a plain string, as `SET key value NX PX ttl` writes it: locks that other programs keep

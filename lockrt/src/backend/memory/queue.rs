@@ -11,8 +11,8 @@ use crate::token::OwnerToken;
 
 /// For how long a waiter is offered a lock before the next one looks, as on Redis.
 const OFFER: Duration = Duration::from_millis(200);
-/// How long a queue outlives the lease that it waits for: each waiter looks again when that ends.
-const LINGER: Duration = Duration::from_secs(60);
+/// How long a queue outlives the moment at which each of those in it should have looked again, as on Redis.
+const LINGER: Duration = Duration::from_secs(4);
 
 /// The places of claims that wait.
 #[derive(Debug, Default)]
@@ -31,8 +31,10 @@ pub(super) struct Waiter {
 
 impl Queue {
     /// Takes a place behind the others for `claim`, unless it has one, behind a lease that ends at `end`.
-    pub(super) fn line_up(&mut self, claim: &Claim, end: Moment) {
-        self.until = self.until.max(end + LINGER);
+    ///
+    /// Whoever waits looks again at `end`, or after two thirds of its own ttl if that is earlier.
+    pub(super) fn line_up(&mut self, claim: &Claim, end: Moment, now: Moment) {
+        self.until = self.until.max(end.min(now + claim.ttl()) + LINGER);
         match self.hint_of(claim) {
             Some(hint) => hint.forget(),
             None => self.waiting.push_back(Waiter {

@@ -23,8 +23,9 @@ if holder and holder ~= owner and holder ~= owner .. '?' then
   if last.err or type(redis.pcall('ZADD', queue, 'NX', (last[2] or 0) + 1, place)) == 'table' then
     return { left, 0 }
   end
-  -- Each waiter looks again when the holder's lease ends, at the latest.
-  local stays = math.max(left, 0) + 60000
+  -- A waiter that lives asks again when this lease ends, or when two thirds of its own ttl have passed, whichever
+  -- comes first, and gives a silent server up after 3 s. So a queue without a newer look has only dead ones in it.
+  local stays = math.min(math.max(left, 0), tonumber(ttl)) + 4000
   if call('PTTL', queue) < stays then
     call('PEXPIRE', queue, stays)
   end
