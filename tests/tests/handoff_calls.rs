@@ -52,7 +52,6 @@ async fn calls_per_turn(managers: usize, waiters: u32, turns: u32) -> f64 {
 async fn a_turn_costs_an_attempt_its_confirmation_and_a_release_however_many_wait() {
     for (managers, waiters, turns) in [(1, 32, 8), (1, 512, 2), (8, 4, 8), (32, 1, 8)] {
         let calls = calls_per_turn(managers, waiters, turns).await;
-        println!("{managers} clients with {waiters} waiters each: {calls:.2} calls per turn");
         // A few more: the first attempts, and a standby whose offer was taken late.
         assert!(calls <= 3.1, "{managers} clients with {waiters} waiters each: {calls:.2} calls per turn");
     }
@@ -95,7 +94,6 @@ async fn a_hundred_wait(keys: u32) -> (RedisServer, HashMap<String, u64>) {
 async fn a_hundred_waiters_of_one_process_cost_nothing_but_a_look_per_key_and_ttl() {
     let (one, many) = tokio::join!(a_hundred_wait(1), a_hundred_wait(100));
     for (keys, (_server, asked)) in [(1, one), (100, many)] {
-        println!("100 waiters for {keys} keys, within 10 s: {asked:?}");
         let looks = asked.get("evalsha").copied().unwrap_or_default();
         // Every 3 to 5 s; none at all would be a wait that a lost message can make endless.
         assert!(looks >= keys && looks <= 4 * keys, "{keys} keys: {asked:?}");

@@ -48,11 +48,10 @@ async fn eight_processes_have_as_many_turns_each() {
     }
     // In the order of the grants.
     all.sort_unstable();
-    let mut served = [0_usize; PROCESSES];
+    let mut turns_of = [0_usize; PROCESSES];
     for (_, process) in &all[..PROCESSES * TURNS] {
-        served[*process] += 1;
+        turns_of[*process] += 1;
     }
-    let (least, most) = (*served.iter().min().unwrap(), *served.iter().max().unwrap());
-    println!("turns of {PROCESSES} processes: {served:?}");
-    assert!(least * 100 >= most * 97, "{served:?}");
+    let (least, most) = (*turns_of.iter().min().unwrap(), *turns_of.iter().max().unwrap());
+    assert!(least * 100 >= most * 97, "{turns_of:?}");
 }

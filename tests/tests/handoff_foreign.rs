@@ -37,7 +37,7 @@ async fn waits(server: &RedisServer, manager: &LockManager, ttl: Duration, ahead
 }
 
 async fn gets_it(waiting: Waiting) -> (LockGuard, Instant) {
-    timeout(TTL, waiting).await.expect("it gets the lock").unwrap()
+    timeout(TTL, waiting).await.unwrap().unwrap()
 }
 
 /// Each has its turn, one after the other, and nothing is left behind.
@@ -58,7 +58,7 @@ async fn held(client: &Redis, claim: &Claim) {
 async fn three_wait(server: &RedisServer, ttl: Duration) -> Vec<Waiting> {
     let mut waiting = Vec::new();
     for ahead in 0..3 {
-        waiting.push(waits(server, &manager(&server), ttl, ahead).await);
+        waiting.push(waits(server, &manager(server), ttl, ahead).await);
     }
     waiting
 }

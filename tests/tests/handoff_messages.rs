@@ -37,7 +37,7 @@ async fn waits(server: &RedisServer, manager: &LockManager, ttl: Duration, ahead
 }
 
 async fn gets_it(waiting: Waiting) -> (LockGuard, Instant) {
-    timeout(TTL, waiting).await.expect("it gets the lock").unwrap()
+    timeout(TTL, waiting).await.unwrap().unwrap()
 }
 
 async fn holder(server: &RedisServer, ttl: Duration) -> LockGuard {

@@ -44,7 +44,7 @@ async fn gets_it(mut waiter: Program) -> Duration {
         assert_eq!(waiter.says(), "freed");
         took
     });
-    timeout(TTL, says).await.expect("it gets the lock").unwrap()
+    timeout(TTL, says).await.unwrap().unwrap()
 }
 
 async fn published(server: &RedisServer) -> u64 {
