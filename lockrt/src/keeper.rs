@@ -18,8 +18,11 @@ mod waiters;
 
 use std::any::Any;
 use std::fmt;
+use std::future::{Future as _, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak, mpsc};
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
@@ -319,31 +322,28 @@ impl Place {
     }
 
     /// Waits for what the desk has to say, running the caller's own errand meanwhile.
-    async fn letter(&self, errand: Option<Errand>) -> Result<Letter, Ended> {
+    async fn letter(&self, mut errand: Option<Errand>) -> Result<Letter, Ended> {
         let desk = &self.keeper.0.desk;
-        let mut errand = errand;
-        loop {
-            if let Some(letter) = self.signals.take() {
-                return Ok(letter);
-            }
-            if desk.has_ended() {
-                return Err(Ended);
-            }
-            let called = self.signals.called.notified();
-            match &mut errand {
-                None => called.await,
-                Some(running) => {
-                    let came = tokio::select! {
-                        biased;
-                        () = running => true,
-                        () = called => false,
-                    };
-                    if came {
-                        errand = None;
-                    }
+        let mut called = pin!(self.signals.called.notified());
+        poll_fn(|cx| {
+            loop {
+                // Before the errand: one that was given up must not send anything any more.
+                if let Some(letter) = self.signals.take() {
+                    return Poll::Ready(Ok(letter));
+                }
+                if desk.has_ended() {
+                    return Poll::Ready(Err(Ended));
+                }
+                if errand.as_mut().is_some_and(|running| Pin::new(running).poll(cx).is_ready()) {
+                    errand = None;
+                } else if called.as_mut().poll(cx).is_ready() {
+                    called.set(self.signals.called.notified());
+                } else {
+                    return Poll::Pending;
                 }
             }
-        }
+        })
+        .await
     }
 }
 
