@@ -1,4 +1,4 @@
-//! Every fault that the page on guarantees lists is shown by a test that exists.
+//! Every promise and every fault that the page on guarantees lists is shown by a test that exists.
 
 #![allow(clippy::unwrap_used, reason = "a page that cannot be read ends the test")]
 
@@ -12,11 +12,18 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
 }
 
-/// The rows of the tables below the heading on what goes wrong.
-fn rows(page: &str) -> Vec<&str> {
-    let (_, section) = page.split_once("\n## What goes wrong").unwrap();
-    let section = section.split("\n## ").next().unwrap();
-    section.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| fault |")).collect()
+/// What stands below the headings that begin so, until the next one of their rank.
+fn section<'a>(page: &'a str, heading: &str) -> &'a str {
+    let (_, section) = page.split_once(&format!("\n## {heading}")).unwrap();
+    section.split("\n## ").next().unwrap()
+}
+
+/// The rows of the tables below a heading, but for those that name the columns.
+fn rows<'a>(page: &'a str, heading: &str) -> Vec<&'a str> {
+    let lines: Vec<&str> = section(page, heading).lines().collect();
+    let names = |place: usize| lines.get(place + 1).is_some_and(|next| next.starts_with("|---"));
+    let rows = lines.iter().enumerate().filter(|(place, line)| line.starts_with("| ") && !names(*place));
+    rows.map(|(_, line)| *line).collect()
 }
 
 fn links(text: &str) -> Vec<Link<'_>> {
@@ -47,22 +54,41 @@ fn fault((file, name): Link<'_>) -> Option<String> {
     (!marked && !listed).then(|| format!("{name} of {file}.rs is no test"))
 }
 
-/// Cases of the suite for a lock are listed by its macro.
+/// Cases of the two suites are listed by their macros.
 fn is_of_the_suite(file: &str, name: &str) -> bool {
-    let suite = docs().join("../lockrt/src/conformance/lock.rs");
-    let list = fs::read_to_string(suite).unwrap();
-    let names: Vec<&str> = list.split_whitespace().map(|word| word.trim_end_matches(',')).collect();
-    file.starts_with("../lockrt/src/conformance/lock/") && names.contains(&name)
+    let conformance = "../lockrt/src/conformance/";
+    let Some(case) = file.strip_prefix(conformance) else { return false };
+    let list = if case.starts_with("lock/") { "lock.rs" } else { "suite.rs" };
+    let list = fs::read_to_string(docs().join(conformance).join(list)).unwrap();
+    list.split_whitespace().any(|word| word.trim_end_matches(',') == name)
 }
 
 #[test]
 fn every_fault_is_shown_by_a_test_that_exists() {
     let page = fs::read_to_string(docs().join("guarantees.md")).unwrap();
-    let rows = rows(&page);
+    let rows = rows(&page, "What goes wrong");
     assert!(rows.len() >= 25, "the tables have moved: {} rows", rows.len());
     let without = rows.iter().filter(|row| links(row).is_empty()).map(|row| format!("no test: {row}"));
     let faults: Vec<String> = without.chain(links(&page).into_iter().filter_map(fault)).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn every_promise_every_step_of_a_lease_and_every_limit_is_shown_by_a_test() {
+    let page = fs::read_to_string(docs().join("guarantees.md")).unwrap();
+    let (promises, steps) = (rows(&page, "What holds"), rows(&page, "The life of a lease"));
+    let limits = section(&page, "What is not promised").lines().filter(|line| line.starts_with("- "));
+    let limits: Vec<&str> = limits.collect();
+    assert!(
+        promises.len() >= 12 && steps.len() >= 14 && limits.len() >= 7,
+        "the tables have moved: {} {} {}",
+        promises.len(),
+        steps.len(),
+        limits.len()
+    );
+    let lines = promises.into_iter().chain(steps).chain(limits);
+    let without: Vec<&str> = lines.filter(|line| links(line).is_empty()).collect();
+    assert!(without.is_empty(), "no test: {}", without.join("\n"));
 }
 
 #[test]
@@ -77,9 +103,12 @@ fn a_link_that_shows_nothing_is_seen() {
         None,
         "one of a list"
     );
+    let case = "a_stranger_can_neither_release_nor_renew";
+    assert_eq!(fault(("../lockrt/src/conformance/owning", case)), None, "one of the suite");
+    assert!(fault(("../lockrt/src/conformance/asking", "released")).is_some(), "no case of the suite");
     assert_eq!(links("| a | [test](x/y.rs#z) [b](c.md) |"), [("x/y", "z")]);
     assert_eq!(
-        rows("\n## What goes wrong\n\n| fault | x |\n|---|---|\n| a | b |\n\n## Next\n\n| c |\n"),
+        rows("\n## What goes wrong\n\n| fault | x |\n|---|---|\n| a | b |\n\n## Next\n\n| c |\n", "What"),
         ["| a | b |"]
     );
 }

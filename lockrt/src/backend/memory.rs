@@ -252,6 +252,18 @@ mod tests {
         (memory, claims)
     }
 
+    #[tokio::test]
+    async fn tokens_of_a_new_process_go_on_above_those_of_the_last_one() {
+        let token = async |memory: Memory| match memory.try_acquire(&claim(MS * 60_000)).await.unwrap() {
+            Attempt::Granted { fencing } => fencing.unwrap().get(),
+            other => panic!("{other:?}"),
+        };
+        let last = token(Memory::new()).await;
+        let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros();
+        while now() <= u128::from(last) {}
+        assert!(token(Memory::new()).await > last);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_release_offers_the_lock_to_the_first_who_waits() {
         let (memory, [holder, first, second]) = queue(MS * 60_000).await;
