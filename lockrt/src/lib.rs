@@ -36,7 +36,7 @@
 //! | annotate a function | [`distributed_lock`], [`Busy`] |
 //! | connect, and lock without the attribute | [`LockManager`], [`LockPolicy`], [`LockKey`] |
 //! | work under a lock | [`Lease`], [`LockGuard`], [`current_lease`] |
-//! | make a store refuse a holder that came too late | [`fence`] |
+//! | make a store refuse a holder that came too late | [`fence`], and over HTTP [`web`] |
 //! | test a service without a server | [`testing`] |
 //! | use types of your own in a key, or as return value | [`KeyPart`], [`key_part!`], [`FromLockError`], [`Skipped`] |
 //! | write a backend | [`Backend`], and the next section |
@@ -78,6 +78,7 @@
 //! | `axum` | refusals as responses, and as the types that handlers return |
 //! | `actix-web` | refusals as actix-web errors and `HttpResponse` |
 //! | `tonic` | refusals as gRPC statuses |
+//! | `tower` | fencing tokens in HTTP headers: [`web`] |
 //! | `uuid` | `Uuid` in keys |
 //! | `conformance` | the suites for authors of backends |
 
@@ -113,7 +114,7 @@ mod refusal;
 mod run;
 pub mod testing;
 mod token;
-mod web;
+pub mod web;
 
 #[cfg(feature = "macros")]
 pub use lockmacro::distributed_lock;

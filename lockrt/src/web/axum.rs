@@ -1,4 +1,4 @@
-//! [`LockError`] as an axum response, and as the types that handlers return.
+//! [`LockError`] and [`FenceError`] as axum responses, and as the types that handlers return.
 
 use axum::Json;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
@@ -7,15 +7,16 @@ use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 
 use crate::error::LockError;
+use crate::fence::FenceError;
 use crate::locked::Locked;
 use crate::refusal::FromLockError;
-use crate::web::problem::{self, PROBLEM_JSON};
+use crate::web::problem::{PROBLEM_JSON, Problem};
 
 impl LockError {
     /// 409 for contention, 503 for an outage or a shutdown, 500 for the rest.
     #[must_use]
     pub fn status(&self) -> StatusCode {
-        StatusCode::from_u16(problem::status(self)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+        status(&Problem::from(self))
     }
 
     /// The refusal as a problem document (RFC 9457) with a status of your choice; contention and
@@ -29,19 +30,54 @@ impl LockError {
     /// ```
     #[must_use]
     pub fn respond(&self, status: StatusCode) -> Response {
-        let mut response = (status, Json(problem::problem(self, status.as_u16()))).into_response();
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
-        if let Some(seconds) = problem::retry_seconds(self) {
-            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        response
+        respond(&Problem::from(self), status)
     }
+}
+
+impl FenceError {
+    /// 409 where the fence refused, 503 where the store did not answer, 500 for the rest.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        status(&Problem::from(self))
+    }
+
+    /// The refusal as a problem document (RFC 9457) with a status of your choice. One that came too
+    /// late is told both tokens.
+    #[must_use]
+    pub fn respond(&self, status: StatusCode) -> Response {
+        respond(&Problem::from(self), status)
+    }
+}
+
+fn status(problem: &Problem) -> StatusCode {
+    StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+fn respond(problem: &Problem, status: StatusCode) -> Response {
+    let mut response = (status, Json(problem.document(status.as_u16()))).into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+    if let Some(seconds) = problem.retry_seconds() {
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
 }
 
 impl IntoResponse for LockError {
     fn into_response(self) -> Response {
         self.respond(self.status())
+    }
+}
+
+impl IntoResponse for FenceError {
+    fn into_response(self) -> Response {
+        self.respond(self.status())
+    }
+}
+
+impl From<FenceError> for Response {
+    fn from(error: FenceError) -> Self {
+        error.into_response()
     }
 }
 
@@ -59,14 +95,14 @@ impl From<LockError> for StatusCode {
 
 impl From<LockError> for (StatusCode, String) {
     fn from(error: LockError) -> Self {
-        (error.status(), String::from(problem::detail(&error)))
+        (error.status(), String::from(Problem::from(&error).detail))
     }
 }
 
 impl From<LockError> for (StatusCode, Json<Value>) {
     fn from(error: LockError) -> Self {
-        let status = error.status();
-        (status, Json(problem::problem(&error, status.as_u16())))
+        let (status, problem) = (error.status(), Problem::from(&error));
+        (status, Json(problem.document(status.as_u16())))
     }
 }
 
