@@ -23,3 +23,6 @@ struct Choosing;
 
 #[doc = include_str!("../../docs/renewal-and-loss.md")]
 struct RenewalAndLoss;
+
+#[doc = include_str!("../../docs/performance.md")]
+struct Performance;

@@ -1,0 +1,51 @@
+//! lockrt.
+
+use std::time::Duration;
+
+use lockrt::{LockGuard, LockKey, LockManager, LockPolicy, Redis, Released};
+
+use super::{Contestant, How, bare_key};
+use crate::Result;
+use crate::contestant::Name;
+use crate::options::Orders;
+
+pub(crate) struct Lockrt {
+    manager: LockManager,
+    policy: LockPolicy,
+    awaits: bool,
+}
+
+impl Contestant for Lockrt {
+    type Key = LockKey;
+    type Held = LockGuard;
+
+    async fn connect(orders: &Orders) -> Result<Self> {
+        let manager = LockManager::builder().label("bench@host:1").build(Redis::from_url(&orders.url)?)?;
+        let awaits = orders.name != Name::LockrtStarted;
+        Ok(Self { manager, policy: LockPolicy::new(orders.ttl).named("bench"), awaits })
+    }
+
+    fn key(number: usize) -> LockKey {
+        LockKey::new(bare_key(number)).expect("the key is plain text")
+    }
+
+    async fn acquire(&self, key: &LockKey, how: How) -> Result<LockGuard> {
+        let policy = match how {
+            How::Free => self.policy,
+            How::Wait => self.policy.wait_forever(),
+            How::Renewed => self.policy.renew(Duration::from_secs(3_600)),
+        };
+        Ok(self.manager.acquire(key, &policy).await?)
+    }
+
+    async fn release(&self, held: LockGuard) -> Result<()> {
+        if !self.awaits {
+            drop(held);
+            return Ok(());
+        }
+        match held.release().await {
+            Released::Freed => Ok(()),
+            other => Err(format!("lockrt: released, and told {other:?}").into()),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The table, on the terminal and in the documentation.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use comfy_table::{Table, presets};
+
+use crate::Result;
+use crate::chart;
+use crate::measure::Workload;
+use crate::row::Found;
+
+const PAGE: &str = "performance.md";
+const CHART: &str = "performance.svg";
+const BEGIN: &str = "<!-- written by tests/bench/run --write-docs: begin -->";
+const END: &str = "<!-- written by tests/bench/run --write-docs: end -->";
+
+/// All rows, with their goals.
+pub(crate) fn table(found: &[(Workload, Found)]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN).set_header(["workload", "what", "figure", "goal", ""]);
+    for (workload, found) in found {
+        for row in &found.rows {
+            let (goal, met) = match &row.goal {
+                Some(goal) => (goal.text.as_str(), if goal.met { "met" } else { "**not met**" }),
+                None => ("", ""),
+            };
+            table.add_row([workload.name(), &row.what, &row.figure, goal, met]);
+        }
+    }
+    table.trim_fmt()
+}
+
+/// How many goals are met, and which are not.
+pub(crate) fn summary(found: &[(Workload, Found)]) -> String {
+    let goals = || found.iter().flat_map(|(_, found)| &found.rows).filter_map(|row| row.goal.as_ref());
+    let met = goals().filter(|goal| goal.met).count();
+    format!("{met} of {} goals are met.", goals().count())
+}
+
+/// Whether every goal is met that should not depend on the machine.
+pub(crate) fn steady_ones_are_met(found: &[(Workload, Found)]) -> bool {
+    let goals = found.iter().flat_map(|(_, found)| &found.rows).filter_map(|row| row.goal.as_ref());
+    goals.filter(|goal| goal.steady).all(|goal| goal.met)
+}
+
+/// On what was measured.
+pub(crate) fn conditions(quick: bool) -> Result<String> {
+    let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("a processor without a name", |(_, model)| model);
+    let count = cpus.lines().filter(|line| line.starts_with("processor")).count();
+    let version = Command::new("redis-server").arg("--version").output()?;
+    let version = String::from_utf8_lossy(&version.stdout).into_owned();
+    let version = version.split_whitespace().find_map(|word| word.strip_prefix("v=")).unwrap_or("?");
+    let length = if quick { "A quick run" } else { "A full run" };
+    Ok(format!("{length} on {count} cores of {model}, Redis {version} on loopback."))
+}
+
+/// Puts table and chart into the documentation.
+pub(crate) fn write(docs: &Path, found: &[(Workload, Found)]) -> Result<()> {
+    let path = docs.join(PAGE);
+    let page = fs::read_to_string(&path)?;
+    let (conditions, table, summary) = (conditions(false)?, table(found), summary(found));
+    let written = format!("{conditions} {summary}\n\n![Chart of the figures below]({CHART})\n\n{table}");
+    fs::write(&path, between(&page, &written).ok_or("the page has lost its two markers")?)?;
+    let bars: Vec<_> = found.iter().flat_map(|(_, found)| found.bars.clone()).collect();
+    chart::draw(&docs.join(CHART), &bars)
+}
+
+/// The page with `written` between its markers.
+fn between(page: &str, written: &str) -> Option<String> {
+    let (before, rest) = page.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}\n{written}\n{END}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::Goal;
+
+    #[test]
+    fn only_what_is_between_the_markers_changes() {
+        let page = format!("a\n{BEGIN}\nold\n{END}\nb");
+        assert_eq!(between(&page, "new").unwrap(), format!("a\n{BEGIN}\nnew\n{END}\nb"));
+        assert!(between("a", "new").is_none());
+    }
+
+    #[test]
+    fn a_missed_goal_shows_and_fails_the_check_if_it_is_steady() {
+        let found = |steady| {
+            let mut found = Found::default();
+            found.judge("x", "2", Goal { text: "<= 1".into(), met: false, steady });
+            [(Workload::Cost, found)]
+        };
+        assert!(table(&found(true)).contains("not met"));
+        assert!(!steady_ones_are_met(&found(true)) && steady_ones_are_met(&found(false)));
+        assert_eq!(summary(&found(true)), "0 of 1 goals are met.");
+    }
+}
