@@ -24,7 +24,7 @@ async function cycles(client, ms) {
 }
 
 async function contend(clients, tasks, sectionMs, thinkMs, beginNs, endNs) {
-  const seen = { waits_us: [], served: Array(tasks).fill(0), sections_us: 0 };
+  const seen = { waits_us: [], served: Array(tasks).fill(0), sections_us: [] };
   const one = async (task) => {
     const client = clients[task % clients.length];
     await sleep(Math.max(0, (beginNs - now()) / 1e6));
@@ -38,7 +38,7 @@ async function contend(clients, tasks, sectionMs, thinkMs, beginNs, endNs) {
       await client.release(held);
       if (got < endNs) {
         seen.waits_us.push((got - asked) / 1e3);
-        seen.sections_us += (ended - got) / 1e3;
+        seen.sections_us.push((ended - got) / 1e3);
         seen.served[task] += 1;
       }
       await sleep(Math.random() * 2 * thinkMs);

@@ -86,13 +86,16 @@ pub(crate) struct Cycles {
 
 /// How the tasks of one driver fared on a key that all share.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Turns {
     /// How long each turn was waited for.
     pub(crate) waits_us: Vec<f64>,
     /// Turns of each task.
     pub(crate) served: Vec<u64>,
-    /// How long the lock was held, in all.
-    pub(crate) sections_us: f64,
+    /// How long each turn lasted.
+    pub(crate) sections_us: Vec<f64>,
+    /// Waits that ended without the lock, which nobody has asked for.
+    pub(crate) refused: u64,
 }
 
 /// A moment, on the clock that all processes share, or a duration.

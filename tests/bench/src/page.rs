@@ -34,9 +34,30 @@ pub(crate) fn table(found: &[(Workload, Found)]) -> String {
 
 /// How many goals are met, and which are not.
 pub(crate) fn summary(found: &[(Workload, Found)]) -> String {
-    let goals = || found.iter().flat_map(|(_, found)| &found.rows).filter_map(|row| row.goal.as_ref());
-    let met = goals().filter(|goal| goal.met).count();
-    format!("{met} of {} goals are met.", goals().count())
+    let (mut met, mut all, mut missed) = (0, 0, String::new());
+    for (workload, found) in found {
+        let mut about = "";
+        for row in &found.rows {
+            // A row that goes on with another cannot be read alone.
+            let what = match row.what.strip_prefix("...") {
+                Some(rest) => format!("{about} ...{rest}"),
+                None => row.what.clone(),
+            };
+            if !row.what.starts_with("...") {
+                about = &row.what;
+            }
+            let Some(goal) = &row.goal else { continue };
+            all += 1;
+            if goal.met {
+                met += 1;
+            } else {
+                missed +=
+                    &format!("\n- {}: {what}: {} instead of {}", workload.name(), row.figure, goal.text);
+            }
+        }
+    }
+    let missed = if missed.is_empty() { missed } else { format!(" Not met:\n{missed}") };
+    format!("{met} of {all} goals are met.{missed}")
 }
 
 /// Whether every goal is met that should not depend on the machine.
@@ -63,7 +84,7 @@ pub(crate) fn write(docs: &Path, found: &[(Workload, Found)]) -> Result<()> {
     let path = docs.join(PAGE);
     let page = fs::read_to_string(&path)?;
     let (conditions, table, summary) = (conditions(false)?, table(found), summary(found));
-    let written = format!("{conditions} {summary}\n\n![Chart of the figures below]({CHART})\n\n{table}");
+    let written = format!("{conditions}\n\n![Chart of the figures below]({CHART})\n\n{table}\n\n{summary}");
     fs::write(&path, between(&page, &written).ok_or("the page has lost its two markers")?)?;
     let bars: Vec<_> = found.iter().flat_map(|(_, found)| found.bars.clone()).collect();
     chart::draw(&docs.join(CHART), &bars)
@@ -97,6 +118,6 @@ mod tests {
         };
         assert!(table(&found(true)).contains("not met"));
         assert!(!steady_ones_are_met(&found(true)) && steady_ones_are_met(&found(false)));
-        assert_eq!(summary(&found(true)), "0 of 1 goals are met.");
+        assert!(summary(&found(true)).ends_with("\n- cost: x: 2 instead of <= 1"));
     }
 }

@@ -33,7 +33,8 @@ pub(super) async fn run<C: Contestant>(clients: &[Rc<C>], tasks: usize, round: R
         let of_task = done??;
         turns.waits_us.extend(of_task.waits_us);
         turns.served.extend(of_task.served);
-        turns.sections_us += of_task.sections_us;
+        turns.sections_us.extend(of_task.sections_us);
+        turns.refused += of_task.refused;
     }
     Ok(turns)
 }
@@ -47,7 +48,10 @@ async fn one<C: Contestant>(client: &C, round: Round) -> Result<Turns> {
         if asked >= round.end_ns {
             return Ok(turns);
         }
-        let held = client.acquire(&key, How::Wait).await?;
+        let Ok(held) = client.acquire(&key, How::Wait).await else {
+            turns.refused += 1;
+            continue;
+        };
         let got = now_ns();
         if round.section_ms > 0 {
             sleep(Duration::from_millis(round.section_ms)).await;
@@ -57,7 +61,7 @@ async fn one<C: Contestant>(client: &C, round: Round) -> Result<Turns> {
         // The last ones get their turn when the others have stopped.
         if got < round.end_ns {
             turns.waits_us.push((got - asked) as f64 / 1e3);
-            turns.sections_us += (ended - got) as f64 / 1e3;
+            turns.sections_us.push((ended - got) as f64 / 1e3);
             turns.served[0] += 1;
         }
         if round.think_ms > 0 {

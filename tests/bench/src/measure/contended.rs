@@ -39,9 +39,9 @@ struct Round {
 /// With 40 ms on average between two turns of a task, so that those who barge gain nothing by it.
 pub(super) fn with_thinking(bench: &Bench) -> Result<Found> {
     let shapes = [LOCKRT.as_slice(), &PEERS].concat();
-    let lasts = Duration::from_millis(bench.either(2_000, 1_000));
+    let lasts = Duration::from_millis(bench.either(1_500, 1_000));
     let pace = Pace { section_ms: 2, think_ms: 40, lasts };
-    let rounds = measure(bench, &shapes, bench.either(7, 2), pace)?;
+    let rounds = measure(bench, &shapes, bench.either(7, 1), pace)?;
     let mut found = Found::default();
     let rates: Vec<Vec<f64>> = rounds.iter().map(|rounds| of(rounds, |seen| seen.per_second)).collect();
     let rslock = LOCKRT.len();

@@ -43,7 +43,7 @@ pub(super) fn measure(bench: &Bench) -> Result<Found> {
         pairs.push(Pair { name, holder, waiter });
     }
     let mut trips = Vec::new();
-    let rounds = bench.rounds(bench.either(9, 3), &mut pairs, |pair| {
+    let rounds = bench.rounds(bench.either(7, 2), &mut pairs, |pair| {
         if pair.name == Name::Lockrt {
             let (hand_off, trip) = beside(bench.either(40, 20), pair, &mut floor)?;
             trips.push(trip);

@@ -19,7 +19,7 @@ const PROCESSES: usize = 8;
 
 pub(super) fn measure(bench: &Bench) -> Result<Found> {
     let mut server = Server::start()?;
-    let pace = Pace { section_ms: 0, think_ms: 0, lasts: Duration::from_millis(bench.either(1_500, 800)) };
+    let pace = Pace { section_ms: 0, think_ms: 0, lasts: Duration::from_millis(bench.either(1_200, 800)) };
     let mut teams = Vec::new();
     for size in SIZES {
         let each = size / PROCESSES;
@@ -73,12 +73,26 @@ fn counted(server: &Server, teams: &mut [Team], pace: Pace) -> Result<Vec<f64>> 
     Ok(each)
 }
 
+/// Waits until nobody asks any more, for ten seconds at most.
+fn settle(server: &mut Server) -> Result<()> {
+    let mut last = 0.0;
+    for _ in 0..20 {
+        sleep(Duration::from_millis(500));
+        let asked = server.number("stats", "total_commands_processed")?;
+        if asked - last <= 1.0 {
+            return Ok(());
+        }
+        last = asked;
+    }
+    Ok(())
+}
+
 /// What a whole team asks per second while somebody else has the lock.
 fn while_waiting(bench: &Bench, server: &mut Server, team: &mut Team, pace: Pace) -> Result<f64> {
     let mut holder = bench.start(Start::one(Name::Lockrt, 0), server)?;
     holder.ask::<At>(Command::Acquire)?;
     team.begin(pace)?;
-    sleep(Duration::from_secs(2));
+    settle(server)?;
     let watched = Duration::from_secs(bench.either(4, 2));
     let before = server.number("stats", "total_commands_processed")?;
     sleep(watched);

@@ -30,7 +30,7 @@ pub(super) struct Team {
 pub(super) struct Seen {
     pub(super) turns: f64,
     pub(super) per_second: f64,
-    /// The part of the time in which somebody was in the section.
+    /// Turns as a part of those that fit into the time one behind the other, each of median length.
     pub(super) used: f64,
     pub(super) wait_p50_ms: f64,
     pub(super) wait_p99_ms: f64,
@@ -92,7 +92,11 @@ impl Team {
             let turns: Turns = driver.answer()?;
             all.waits_us.extend(turns.waits_us);
             all.served.extend(turns.served);
-            all.sections_us += turns.sections_us;
+            all.sections_us.extend(turns.sections_us);
+            all.refused += turns.refused;
+        }
+        if all.refused > 0 {
+            eprintln!("{}: {} waits were refused", self.shape.title(), all.refused);
         }
         Ok(Seen::new(&all, pace.lasts))
     }
@@ -104,7 +108,7 @@ impl Seen {
         Self {
             turns: count as f64,
             per_second: count as f64 / lasted.as_secs_f64(),
-            used: turns.sections_us / 1e6 / lasted.as_secs_f64(),
+            used: count as f64 * quantile(&turns.sections_us, 0.5) / 1e6 / lasted.as_secs_f64(),
             wait_p50_ms: quantile(&turns.waits_us, 0.5) / 1e3,
             wait_p99_ms: quantile(&turns.waits_us, 0.99) / 1e3,
             least: turns.served.iter().copied().min().unwrap_or_default() as f64,
@@ -118,8 +122,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_in_sections_is_a_part_of_the_round() {
-        let turns = Turns { waits_us: vec![1e3, 3e3, 2e3], served: vec![1, 2], sections_us: 1.5e6 };
+    fn a_section_that_is_too_long_by_accident_does_not_count_as_use() {
+        let sections_us = vec![5e5, 5e5, 9e5];
+        let turns = Turns { waits_us: vec![1e3, 3e3, 2e3], served: vec![1, 2], sections_us, refused: 0 };
         let seen = Seen::new(&turns, Duration::from_secs(3));
         assert_eq!((seen.used, seen.per_second, seen.wait_p50_ms), (0.5, 1.0, 2.0));
         assert_eq!((seen.least, seen.most), (1.0, 2.0));
