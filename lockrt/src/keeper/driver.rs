@@ -4,7 +4,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -22,10 +22,15 @@ use crate::protocol::keeping::Event;
 use crate::protocol::kept::Id;
 use crate::protocol::waiting::attempt_timeout;
 
+/// How many releases may be on their way at once. When thousands of waits are given up together, releases beyond
+/// that would spend their time in line, be taken for unanswered, and be sent again and again.
+const RELEASES: usize = 256;
+
 pub(super) struct Driver {
     desk: Arc<Desk>,
     waiters: Waiters,
     calls: JoinSet<Done>,
+    releases: Arc<Semaphore>,
 }
 
 /// A call to the lock service that has ended, or a pause.
@@ -38,7 +43,8 @@ pub(super) enum Done {
 
 impl Driver {
     pub(super) fn new(desk: Arc<Desk>) -> Self {
-        Self { desk, waiters: Waiters::default(), calls: JoinSet::new() }
+        let releases = Arc::new(Semaphore::new(RELEASES));
+        Self { desk, waiters: Waiters::default(), calls: JoinSet::new(), releases }
     }
 
     /// Runs until every handle is dropped and no claim is left.
@@ -112,9 +118,15 @@ impl Driver {
 
     fn free(&mut self, id: Id) {
         let Some((claim, _)) = self.desk.claim(id) else { return };
-        let (sent, within) = (self.desk.clock.now(), attempt_timeout(claim.ttl()));
-        let call = Arc::clone(&self.desk.backend).release(claim);
-        self.call(id, sent, within, Call::Release(call));
+        let (desk, releases) = (Arc::clone(&self.desk), Arc::clone(&self.releases));
+        self.calls.spawn(async move {
+            // Nobody closes it.
+            let _one = releases.acquire().await;
+            let (sent, within) = (desk.clock.now(), attempt_timeout(claim.ttl()));
+            let call = Arc::clone(&desk.backend).release(claim);
+            let answered = Answered::Release(bounded(within, || call).await.and_then(|result| result));
+            Done::Answered { id, sent, answered }
+        });
     }
 
     fn renew(&mut self, ids: &[Id]) {
