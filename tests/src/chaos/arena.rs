@@ -20,8 +20,8 @@ const WORKERS: usize = 8;
 /// How long all of the workers may take to do what takes them no time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long a queue stays after the last look of a waiter: a minute, and the rest of a lease.
-const QUEUE_MS: i64 = 60_500;
+/// How long a queue stays after the last look of a waiter: 4 s, and a ttl.
+const QUEUE_MS: i64 = 4_500;
 
 /// Everything that belongs to one class.
 #[derive(Debug)]
