@@ -32,7 +32,10 @@ async fn calls_per_turn(managers: usize, waiters: u32, turns: u32) -> f64 {
             let manager = manager.clone();
             working.spawn(async move {
                 for _ in 0..turns {
-                    manager.acquire(&key(0), &POLICY).await.unwrap().release().await;
+                    let guard = manager.acquire(&key(0), &POLICY).await.unwrap();
+                    // Else the lock is free again before the next one asks for it.
+                    sleep(Duration::from_millis(1)).await;
+                    guard.release().await;
                 }
             });
         }
