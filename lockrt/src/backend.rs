@@ -4,5 +4,9 @@ pub(crate) mod contract;
 pub(crate) mod erased;
 pub(crate) mod hint;
 pub(crate) mod memory;
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
+#[cfg(feature = "postgres")]
+pub(crate) mod silence;

@@ -75,6 +75,7 @@
 //! |---|---|
 //! | `macros` (default) | the attribute |
 //! | `redis` (default) | `redis://` URLs, and fenced writes to data in Redis |
+//! | `postgres` | `postgres://` URLs: locks in a table |
 //! | `axum` | refusals as responses, and as the types that handlers return |
 //! | `actix-web` | refusals as actix-web errors and `HttpResponse` |
 //! | `tonic` | refusals as gRPC statuses |
@@ -121,6 +122,8 @@ pub use lockmacro::distributed_lock;
 
 pub use backend::contract::Backend;
 pub use backend::memory::Memory;
+#[cfg(feature = "postgres")]
+pub use backend::postgres::Postgres;
 #[cfg(feature = "redis")]
 pub use backend::redis::Redis;
 pub use busy::Busy;

@@ -323,7 +323,7 @@ fn backend(url: &str) -> Result<Arc<dyn DynBackend>, SetupError> {
     let Some((scheme, rest)) = url.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
         return Err(invalid_url(
             url,
-            "it does not begin with a scheme; write `memory:` or `redis://host:port`",
+            "it does not begin with a scheme; write `memory:`, `redis://host:port` or `postgres://host/database`",
         ));
     };
     match scheme {
@@ -338,9 +338,15 @@ fn backend(url: &str) -> Result<Arc<dyn DynBackend>, SetupError> {
         "redis" | "rediss" | "unix" | "redis+unix" => {
             Err(SetupError::MissingFeature { scheme: "redis", feature: "redis" })
         }
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => Ok(Arc::new(crate::backend::postgres::Postgres::from_url(url)?)),
+        #[cfg(not(feature = "postgres"))]
+        "postgres" | "postgresql" => {
+            Err(SetupError::MissingFeature { scheme: "postgres", feature: "postgres" })
+        }
         other => Err(SetupError::UnknownScheme {
             scheme: String::from(other),
-            known: "`memory:` or `redis://host:port`",
+            known: "`memory:`, `redis://host:port` or `postgres://host/database`",
         }),
     }
 }

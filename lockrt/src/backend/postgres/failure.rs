@@ -1,0 +1,119 @@
+//! What a failed statement means, in sentences without keys, owners and passwords.
+
+use tokio_postgres::Error;
+use tokio_postgres::error::{DbError, Severity, SqlState};
+
+use crate::error::BackendError;
+
+/// A failure before the statement itself was sent.
+pub(super) fn before_sending(error: &Error) -> BackendError {
+    match error.as_db_error() {
+        Some(refusal) => refused(refusal),
+        None => BackendError::not_applied(format!("cannot reach PostgreSQL: {}", broken(error))),
+    }
+}
+
+/// A failure after the statement may have been sent.
+pub(crate) fn after_sending(error: &Error) -> BackendError {
+    match error.as_db_error() {
+        // The end of a session may come between the commit and its answer.
+        Some(refusal) if ends_session(refusal) => refused(refusal).unknown_after_all(),
+        Some(refusal) => refused(refusal),
+        None => BackendError::unknown(format!(
+            "the connection to PostgreSQL broke before its answer: {}",
+            broken(error)
+        )),
+    }
+}
+
+/// An answer that the statement does not give.
+pub(super) fn unexpected_answer() -> BackendError {
+    BackendError::unknown("PostgreSQL gave an answer of an unexpected form; is there a proxy in between?")
+}
+
+/// The ttl is outside of what the server can count.
+pub(super) fn unusable_ttl() -> BackendError {
+    BackendError::not_applied("a ttl must be at least 1 ms and at most 100 years").permanent()
+}
+
+/// Whether the connection is of no more use: its session ends, or its server no longer writes.
+pub(super) fn ends_connection(error: &Error) -> bool {
+    error
+        .as_db_error()
+        .is_none_or(|refusal| ends_session(refusal) || *refusal.code() == SqlState::READ_ONLY_SQL_TRANSACTION)
+}
+
+fn ends_session(refusal: &DbError) -> bool {
+    matches!(refusal.parsed_severity(), Some(Severity::Fatal | Severity::Panic) | None)
+}
+
+/// A statement that fails leaves nothing behind, since each is a transaction of its own.
+fn refused(refusal: &DbError) -> BackendError {
+    let code = refusal.code();
+    let (reason, permanent) = known(code).unwrap_or((kind(code), false));
+    let failure = BackendError::not_applied(format!("PostgreSQL refused: {reason} ({})", code.code()));
+    if permanent { failure.permanent() } else { failure }
+}
+
+/// What a code means, and whether repeating the statement is useless. The server's own texts may quote keys
+/// and owners, and are in any language.
+fn known(code: &SqlState) -> Option<(&'static str, bool)> {
+    Some(match *code {
+        SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME => (
+            "the tables of the locks are missing; make them once, by `lockrt::Postgres::migrate` or from \
+             `lockrt::Postgres::schema`, in the schema that the URL names",
+            true,
+        ),
+        SqlState::UNDEFINED_COLUMN | SqlState::DATATYPE_MISMATCH | SqlState::UNDEFINED_FUNCTION => {
+            ("the tables of the locks are not as this version of lockrt makes them", true)
+        }
+        SqlState::INSUFFICIENT_PRIVILEGE => (
+            "this user may not select, insert, update and delete in lockrt_locks and lockrt_floor; grant it",
+            true,
+        ),
+        SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
+            ("user or password is wrong, or pg_hba.conf does not let them in", true)
+        }
+        SqlState::INVALID_CATALOG_NAME => ("there is no database of this name; correct it in the URL", true),
+        SqlState::UNTRANSLATABLE_CHARACTER | SqlState::CHARACTER_NOT_IN_REPERTOIRE => (
+            "its encoding has no such character as one in the key; use a database in UTF8, or plain keys",
+            true,
+        ),
+        SqlState::READ_ONLY_SQL_TRANSACTION => ("it is read-only, perhaps a standby since a failover", false),
+        SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN | SqlState::CANNOT_CONNECT_NOW => {
+            ("it is shutting down or starting up", false)
+        }
+        SqlState::TOO_MANY_CONNECTIONS => ("it has no connection left; raise max_connections", false),
+        SqlState::QUERY_CANCELED => ("the statement took longer than statement_timeout", false),
+        SqlState::LOCK_NOT_AVAILABLE => ("another transaction has locked the row for too long", false),
+        SqlState::T_R_SERIALIZATION_FAILURE => (
+            "a concurrent transaction was in the way; let locks be taken at isolation level read committed",
+            false,
+        ),
+        SqlState::T_R_DEADLOCK_DETECTED => {
+            ("a deadlock, with a transaction that touches rows of locks", false)
+        }
+        SqlState::DISK_FULL => ("its disk is full", false),
+        SqlState::OUT_OF_MEMORY => ("it is out of memory", false),
+        _ => return None,
+    })
+}
+
+/// What the class of a code says, which are its first two characters.
+fn kind(code: &SqlState) -> &'static str {
+    match code.code().get(..2) {
+        Some("08") => "the connection failed, or a pooler in between has no server for it",
+        Some("53") => "it lacks resources",
+        Some("57") => "an operator has intervened",
+        Some("58" | "XX") => "an error of its own, look into its log",
+        _ => "look the code up in its documentation, and into its log",
+    }
+}
+
+/// What broke, without what was sent.
+fn broken(error: &Error) -> String {
+    match std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>()) {
+        Some(io) => format!("{error}, {io}"),
+        None => error.to_string(),
+    }
+}

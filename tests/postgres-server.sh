@@ -1,0 +1,24 @@
+# Sourced by the scripts beside it.
+
+# Installs PostgreSQL and PgBouncer where they are missing, or says how to. The tests start servers of their own; the
+# one that Debian's package starts where there is an init system is in nobody's way.
+install_postgres() {
+  local missing=()
+  command -v postgres >/dev/null || compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null || missing+=(postgresql)
+  { command -v pgbouncer || [ -x /usr/sbin/pgbouncer ]; } >/dev/null || missing+=(pgbouncer)
+  [ ${#missing[@]} -eq 0 ] && return
+  if ! command -v apt-get >/dev/null; then
+    echo "${missing[*]} missing: install PostgreSQL 12 or later and PgBouncer, so that initdb, postgres and pgbouncer are in the PATH, and run this again." >&2
+    return 1
+  fi
+  local as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+      echo "${missing[*]} missing: run \`apt-get update && apt-get install ${missing[*]}\` as root, and run this again." >&2
+      return 1
+    fi
+    as_root=(sudo)
+  fi
+  "${as_root[@]}" apt-get update -q &&
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
+}

@@ -1,0 +1,425 @@
+//! A real PostgreSQL server of a test's own.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use lockrt::Postgres;
+use lockrt::conformance::{Service, Stored};
+use rustix::process::{Pid, Signal, getuid, kill_process};
+use tokio_postgres::{Client, NoTls};
+
+use crate::SteppedClock;
+
+const START: Duration = Duration::from_secs(20);
+
+/// Options of every server. What a test does to processes a disk survives without `fsync`.
+const OPTIONS: [&str; 7] = [
+    "fsync=off",
+    "full_page_writes=off",
+    "listen_addresses=127.0.0.1",
+    "max_connections=400",
+    "shared_buffers=16MB",
+    // In its directory, and so deleted with it after a crash.
+    "dynamic_shared_memory_type=mmap",
+    "log_timezone=UTC",
+];
+
+/// A `postgres` on a free loopback port with a database `app` that belongs to a role `app`, killed on drop.
+///
+/// It runs as an unprivileged user where the tests run as root, since it refuses to do otherwise.
+#[derive(Debug)]
+pub struct PostgresServer {
+    process: Child,
+    port: u16,
+    directory: PathBuf,
+    options: Vec<String>,
+    environment: Vec<(&'static str, PathBuf)>,
+}
+
+impl PostgresServer {
+    /// Starts a server, waits until it answers, and makes the tables of the locks.
+    pub async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// Starts a server with further settings, such as `["fsync=on"]`.
+    pub async fn start_with(options: &[&str]) -> Self {
+        let server = Self::start_in(&[], options).await;
+        server.client().await.migrate().await.expect("the tables can be made");
+        server
+    }
+
+    /// Starts a server without the tables of the locks.
+    pub async fn start_empty() -> Self {
+        Self::start_in(&[], &[]).await
+    }
+
+    /// Starts a server whose wall clock is `clock`, and makes the tables of the locks.
+    pub async fn start_on(clock: &SteppedClock) -> Self {
+        let server = Self::start_in(&clock.environment(), &[]).await;
+        server.client().await.migrate().await.expect("the tables can be made");
+        server
+    }
+
+    async fn start_in(environment: &[(&'static str, PathBuf)], options: &[&str]) -> Self {
+        let directory = scratch("postgres");
+        copy(&template(), &directory.join("data"));
+        Self::start_from(directory, environment, options).await
+    }
+
+    /// Starts a server on data that stand in `directory`, which it deletes in the end.
+    pub(crate) async fn start_from(
+        directory: PathBuf,
+        environment: &[(&'static str, PathBuf)],
+        options: &[&str],
+    ) -> Self {
+        let options: Vec<String> = OPTIONS.iter().chain(options).map(ToString::to_string).collect();
+        // Between choosing a port and using it somebody else may take it.
+        for _ in 0..10 {
+            let port = free_port();
+            let process = spawn(port, &directory, &options, environment);
+            let mut server = Self {
+                process,
+                port,
+                directory: directory.clone(),
+                options: options.clone(),
+                environment: environment.to_vec(),
+            };
+            if server.answers().await {
+                return server;
+            }
+        }
+        let log = fs::read_to_string(directory.join("log")).unwrap_or_default();
+        panic!("postgres has exited ten times in a row: {log}");
+    }
+
+    /// Its URL, for the role `app`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        url_at(self.port)
+    }
+
+    /// Its port on loopback.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Where its data and its log are.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Ends all its processes at once, as a crash would.
+    pub fn kill(&mut self) {
+        // The first process goes first: it would start the others again.
+        let family = self.family();
+        self.signal_all(&family, Signal::KILL);
+        let _ = self.process.wait();
+        // Their shared memory must be free before another server takes the data.
+        let deadline = Instant::now() + START;
+        while family[1..].iter().any(|pid| Path::new(&format!("/proc/{pid}/fd/0")).exists()) {
+            assert!(Instant::now() < deadline, "processes of postgres have outlived it");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Starts the server again on its port, after killing it; its data are what they were.
+    pub async fn restart(&mut self) {
+        self.kill();
+        self.process = spawn(self.port, &self.directory, &self.options, &self.environment);
+        assert!(self.answers().await, "postgres has not come back on its port");
+    }
+
+    /// Lets a paused server go on, and starts one that has ended again.
+    pub async fn revive(&mut self) {
+        self.resume();
+        if matches!(self.process.try_wait(), Ok(Some(_))) {
+            self.restart().await;
+        }
+    }
+
+    /// Stops all its processes; its connections stay open and silent.
+    pub fn pause(&self) {
+        self.signal_all(&self.family(), Signal::STOP);
+    }
+
+    /// Lets a paused server go on.
+    pub fn resume(&self) {
+        self.signal_all(&self.family(), Signal::CONT);
+    }
+
+    /// A connection of the test's own, as superuser in the database `app`.
+    pub async fn raw(&self) -> Client {
+        let connected = connect(self.port, "postgres", "app").await;
+        connected.expect("the server is up")
+    }
+
+    /// How many locks are held.
+    pub async fn locks(&self) -> usize {
+        let held = "SELECT count(*) FROM lockrt_locks WHERE expires_at > clock_timestamp()";
+        let row = self.raw().await.query_one(held, &[]).await.expect("the table is there");
+        usize::try_from(row.get::<_, i64>(0)).expect("a count is positive")
+    }
+
+    /// Ends every session of clients, as an administrator would.
+    pub async fn terminate_sessions(&self) {
+        let others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app'";
+        self.raw().await.execute(others, &[]).await.expect("a superuser may");
+    }
+
+    /// Deletes the segment of a server that was killed.
+    fn forget_shared_memory(&self) {
+        // The seventh line is its key and its number; the file is gone if the server has tidied up.
+        let file = fs::read_to_string(self.directory.join("data/postmaster.pid")).unwrap_or_default();
+        if let Some(number) = file.lines().nth(6).and_then(|line| line.split_ascii_whitespace().nth(1)) {
+            let _ = Command::new("ipcrm").args(["-m", number]).stderr(Stdio::null()).status();
+        }
+    }
+
+    /// Waits until no statement of a client is on its way.
+    pub async fn quiet(&self) {
+        let busy = "SELECT FROM pg_stat_activity WHERE usename = 'app' AND state <> 'idle'";
+        let (raw, deadline) = (self.raw().await, Instant::now() + START);
+        while !raw.query(busy, &[]).await.expect("the server is up").is_empty() {
+            assert!(Instant::now() < deadline, "statements go on and on");
+        }
+    }
+
+    /// The processes, the first one first.
+    fn family(&self) -> Vec<i32> {
+        let first = i32::try_from(self.process.id()).expect("a process has a number");
+        let children = fs::read_to_string(format!("/proc/{first}/task/{first}/children")).unwrap_or_default();
+        let children = children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok());
+        std::iter::once(first).chain(children).collect()
+    }
+
+    #[allow(clippy::unused_self, reason = "only its own processes")]
+    fn signal_all(&self, family: &[i32], signal: Signal) {
+        for pid in family.iter().filter_map(|pid| Pid::from_raw(*pid)) {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Waits until the server answers; false if its process has ended.
+    async fn answers(&mut self) -> bool {
+        let deadline = Instant::now() + START;
+        loop {
+            if connect(self.port, "postgres", "app").await.is_ok() {
+                return true;
+            }
+            if matches!(self.process.try_wait(), Ok(Some(_))) {
+                return false;
+            }
+            assert!(Instant::now() < deadline, "postgres has not answered within {START:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+impl Drop for PostgresServer {
+    fn drop(&mut self) {
+        // Told to end it tidies up; killed it leaves its shared memory behind.
+        self.resume();
+        self.signal_all(&self.family()[..1], Signal::QUIT);
+        let deadline = Instant::now() + START;
+        while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        if matches!(self.process.try_wait(), Ok(None)) {
+            self.kill();
+        }
+        self.forget_shared_memory();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+impl Service for PostgresServer {
+    type Client = Postgres;
+
+    async fn client(&self) -> Postgres {
+        Postgres::from_url(&self.url()).expect("the URL is well-formed")
+    }
+
+    async fn stored(&self) -> Stored {
+        let counts = "SELECT count(*) FILTER (WHERE expires_at > clock_timestamp()),
+            count(*) FILTER (WHERE expires_at = 'infinity'),
+            count(*) FILTER (WHERE expires_at <= clock_timestamp()) + (SELECT count(*) FROM lockrt_floor)
+            FROM lockrt_locks";
+        let row = self.raw().await.query_one(counts, &[]).await.expect("the tables are there");
+        let [per_key, endless, shared] =
+            [0, 1, 2].map(|column| usize::try_from(row.get::<_, i64>(column)).expect("a count is positive"));
+        Stored { per_key, endless, shared }
+    }
+}
+
+/// The URL of the role `app` at a loopback port.
+#[must_use]
+pub fn url_at(port: u16) -> String {
+    format!("postgres://app@127.0.0.1:{port}/app")
+}
+
+/// A connection whose driver is a task of the current runtime.
+pub(crate) async fn connect(port: u16, user: &str, database: &str) -> Result<Client, tokio_postgres::Error> {
+    let url = format!("postgres://{user}@127.0.0.1:{port}/{database}?connect_timeout=2");
+    let (client, driver) = tokio_postgres::connect(&url, NoTls).await?;
+    tokio::spawn(driver);
+    Ok(client)
+}
+
+/// Where servers keep their data: in memory where there is plenty of it, since a disk takes seconds for what
+/// a server writes before it answers.
+fn quick() -> PathBuf {
+    const PLENTY: u64 = 4 << 30;
+    let memory = Path::new("/dev/shm");
+    let free = rustix::fs::statvfs(memory).map_or(0, |stat| stat.f_bavail * stat.f_frsize);
+    if free > PLENTY { memory.to_owned() } else { std::env::temp_dir() }
+}
+
+/// An empty directory of the server's user.
+pub(crate) fn scratch(name: &str) -> PathBuf {
+    static DIRECTORIES: AtomicU64 = AtomicU64::new(0);
+    let number = DIRECTORIES.fetch_add(1, Ordering::Relaxed);
+    let directory = quick().join(format!("lockrt-{name}-{}-{number}", std::process::id()));
+    fs::create_dir_all(&directory).expect("the directory for temporary files is writable");
+    if let Some(user) = Unprivileged::needed() {
+        chown(&directory, Some(user.uid), Some(user.gid)).expect("root may give it away");
+    }
+    directory
+}
+
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");
+    listener.local_addr().expect("a bound socket has an address").port()
+}
+
+/// Who runs the servers, if the tests are root's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unprivileged {
+    uid: u32,
+    gid: u32,
+}
+
+impl Unprivileged {
+    /// `postgres`, whom Debian's package makes.
+    fn needed() -> Option<Self> {
+        if !getuid().is_root() {
+            return None;
+        }
+        let users = fs::read_to_string("/etc/passwd").expect("there is a list of users");
+        let fields = users.lines().find_map(|line| line.strip_prefix("postgres:"));
+        let fields: Option<Vec<&str>> = fields.map(|fields| fields.split(':').collect());
+        let id = |place: usize| fields.as_ref().and_then(|fields| fields.get(place)?.parse().ok());
+        match (id(1), id(2)) {
+            (Some(uid), Some(gid)) => Some(Self { uid, gid }),
+            _ => panic!("there is no user `postgres`; install PostgreSQL: apt-get install postgresql"),
+        }
+    }
+}
+
+/// A command of PostgreSQL or around it, as a user who may run it.
+pub(crate) fn command(program: &Path) -> Command {
+    let mut command = match Unprivileged::needed() {
+        None => Command::new(program),
+        Some(user) => {
+            let mut command = Command::new("setpriv");
+            command.arg(format!("--reuid={}", user.uid)).arg(format!("--regid={}", user.gid));
+            command.arg("--clear-groups").arg(program);
+            command
+        }
+    };
+    // This process may be on a stepped clock itself.
+    SteppedClock::take_off(&mut command);
+    command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// A program of PostgreSQL: beside the others of the newest version that is installed, or in the PATH.
+pub(crate) fn program(name: &str) -> PathBuf {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let number = |path: &Path| path.file_name().and_then(|v| v.to_str()?.parse::<u32>().ok());
+    let newest = versions.map(|entry| entry.path()).max_by_key(|path| number(path));
+    match newest.map(|version| version.join("bin").join(name)).filter(|program| program.exists()) {
+        Some(program) => program,
+        None => PathBuf::from(name),
+    }
+}
+
+fn spawn(port: u16, directory: &Path, options: &[String], environment: &[(&'static str, PathBuf)]) -> Child {
+    let mut command = command(&program("postgres"));
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
+    command.arg("-D").arg(directory.join("data")).arg("-p").arg(port.to_string()).arg("-k").arg(directory);
+    for option in options {
+        command.arg("-c").arg(option);
+    }
+    command.stderr(File::create(directory.join("log")).expect("the directory is writable"));
+    started(command.spawn())
+}
+
+fn started<T>(started: std::io::Result<T>) -> T {
+    match started {
+        Ok(started) => started,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            panic!("PostgreSQL is missing; install it: apt-get install postgresql")
+        }
+        Err(error) => panic!("PostgreSQL cannot be started: {error}"),
+    }
+}
+
+/// Data with a role and a database `app`, made once for all tests of this machine and user.
+fn template() -> PathBuf {
+    let postgres = program("postgres");
+    let version = started(command(&postgres).arg("--version").stdout(Stdio::piped()).output());
+    let version: String =
+        String::from_utf8_lossy(&version.stdout).chars().filter(char::is_ascii_digit).collect();
+    let user = getuid().as_raw();
+    let template = quick().join(format!("lockrt-postgres-template-{version}-{user}"));
+    if template.exists() {
+        return template;
+    }
+    let directory = scratch("template");
+    let made = directory.join("data");
+    let mut initdb = command(&program("initdb"));
+    initdb.arg("-D").arg(&made).args(["-U", "postgres", "-A", "trust", "-E", "UTF8"]);
+    initdb.args(["--no-locale", "--no-sync", "--wal-segsize=1"]);
+    assert!(started(initdb.status()).success(), "initdb has failed; run it by hand to see why");
+    // One database is enough, and three fewer are to be copied for each test.
+    let own =
+        ["CREATE ROLE app LOGIN", "ALTER DATABASE postgres RENAME TO app", "ALTER DATABASE app OWNER TO app"];
+    alone(&postgres, &made, "template1", &own);
+    let spare = [
+        "UPDATE pg_database SET datistemplate = false",
+        "DROP DATABASE template0",
+        "DROP DATABASE template1",
+    ];
+    alone(&postgres, &made, "app", &spare);
+    // Another test may have made it meanwhile.
+    let _ = fs::rename(&made, &template);
+    let _ = fs::remove_dir_all(&directory);
+    template
+}
+
+/// Runs statements without a server.
+fn alone(postgres: &Path, data: &Path, database: &str, statements: &[&str]) {
+    let mut single = command(postgres);
+    single.args(["--single", "-j", "-c", "fsync=off", "-D"]).arg(data).arg(database).stdin(Stdio::piped());
+    let mut single = started(single.spawn());
+    let mut input = single.stdin.take().expect("it is piped");
+    // With `-j` an empty line ends a statement.
+    let text: String = statements.iter().map(|statement| format!("{statement};\n\n")).collect();
+    input.write_all(text.as_bytes()).expect("postgres reads");
+    drop(input);
+    assert!(single.wait().expect("it is ours").success(), "postgres --single has failed");
+}
+
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").args(["-a", "--reflink=auto"]).arg(from).arg(to).status();
+    assert!(copied.is_ok_and(|status| status.success()), "the data cannot be copied");
+}
