@@ -74,7 +74,7 @@ impl PostgresServer {
     }
 
     /// Starts a server on data that stand in `directory`, which it deletes in the end.
-    pub(crate) async fn start_from(
+    async fn start_from(
         directory: PathBuf,
         environment: &[(&'static str, PathBuf)],
         options: &[&str],
@@ -97,6 +97,36 @@ impl PostgresServer {
         }
         let log = fs::read_to_string(directory.join("log")).unwrap_or_default();
         panic!("postgres has exited ten times in a row: {log}");
+    }
+
+    /// Starts a standby that follows this server.
+    pub async fn standby(&self) -> Self {
+        let directory = scratch("postgres");
+        let mut backup = command(&program("pg_basebackup"));
+        backup
+            .args(["-h", "127.0.0.1", "-p"])
+            .arg(self.port.to_string())
+            .args(["-U", "postgres", "-R", "-c", "fast"]);
+        backup.args(["--no-sync", "-X", "stream", "-D"]).arg(directory.join("data"));
+        assert!(started(backup.status()).success(), "pg_basebackup has failed; run it by hand to see why");
+        Self::start_from(directory, &[], &[]).await
+    }
+
+    /// Has a standby hear nothing more of its primary.
+    pub async fn stop_following(&self) {
+        let raw = self.raw().await;
+        raw.batch_execute("ALTER SYSTEM SET primary_conninfo = ''").await.expect("a superuser may");
+        raw.batch_execute("SELECT pg_reload_conf()").await.expect("a superuser may");
+        let (receiver, deadline) = ("SELECT FROM pg_stat_wal_receiver", Instant::now() + START);
+        while !raw.query(receiver, &[]).await.expect("it answers").is_empty() {
+            assert!(Instant::now() < deadline, "the standby follows on");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// Makes a primary of a standby, and waits until it is one.
+    pub async fn promote(&self) {
+        self.raw().await.batch_execute("SELECT pg_promote()").await.expect("a superuser may");
     }
 
     /// Its URL, for the role `app`.

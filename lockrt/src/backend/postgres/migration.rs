@@ -49,7 +49,7 @@ impl Postgres {
         let (client, connection) = connected.map_err(|error| failure::before_sending(&error))?;
         let locks = format!("{}.lockrt_locks", self.statements.schema);
         let floor = format!("{}.lockrt_floor", self.statements.schema);
-        let make = async {
+        let making = async {
             let there = "SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL";
             let row = client.query_typed_one(there, &[(&locks, Type::TEXT), (&floor, Type::TEXT)]).await?;
             if row.try_get(0)? {
@@ -60,7 +60,7 @@ impl Postgres {
             client.batch_execute(&format!("SELECT pg_advisory_xact_lock({TURN});\n{tables}")).await
         };
         tokio::select! {
-            made = make => made.map_err(|error| failure::after_sending(&error)),
+            done = making => done.map_err(|error| failure::after_sending(&error)),
             ended = connection => Err(ended.err().map_or_else(
                 || BackendError::unknown("the connection to PostgreSQL ended"),
                 |error| failure::after_sending(&error),

@@ -25,13 +25,13 @@ pub(super) struct Parsed {
 /// Reads `url`.
 pub(super) fn parse(url: &str) -> Result<Parsed, SetupError> {
     let invalid = |reason: &str| SetupError::InvalidUrl { url: masked(url), reason: reason.to_owned() };
-    let scheme = url.split_once("://").map(|(scheme, _)| scheme);
-    if !matches!(scheme, Some("postgres" | "postgresql")) {
-        let Some(scheme) = scheme else {
-            return Err(invalid("it has no `://`; write postgres://user@host:port/database"));
-        };
-        let known = "`postgres://user@host:port/database`";
-        return Err(SetupError::UnknownScheme { scheme: scheme.to_owned(), known });
+    match url.split_once("://") {
+        Some(("postgres" | "postgresql", _)) => {}
+        Some((scheme, _)) => {
+            let known = "`postgres://user@host:port/database`";
+            return Err(SetupError::UnknownScheme { scheme: scheme.to_owned(), known });
+        }
+        None => return Err(invalid("it has no `://`; write postgres://user@host:port/database")),
     }
     let (mut schema, mut pooled) = (None, false);
     let (front, query) = url.split_once('?').unwrap_or((url, ""));

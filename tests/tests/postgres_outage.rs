@@ -1,0 +1,182 @@
+//! PostgreSQL down, started again, hindered or failed over: what each call says, and that the client recovers.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lockrt::conformance::Service as _;
+use lockrt::testing::{claim, waiting_claim};
+use lockrt::{
+    Attempt, Backend, LockError, LockManager, LockPolicy, LossReason, Outcome, Postgres, Renewed, SetupError,
+};
+use lockrt_tests::{Fault, PostgresServer, Proxy, granted, key, refused, soon, until, url_at};
+use tokio::time::{sleep, timeout};
+
+const TTL: Duration = Duration::from_secs(30);
+
+fn at(port: u16) -> Postgres {
+    Postgres::from_url(&url_at(port)).unwrap()
+}
+
+async fn gets(client: &Postgres, name: &str) -> bool {
+    matches!(client.try_acquire(&claim(&key(name), TTL)).await, Ok(Attempt::Granted { .. }))
+}
+
+#[tokio::test]
+async fn a_refused_connection_means_not_applied() {
+    let mut server = PostgresServer::start().await;
+    server.kill();
+    let client = server.client().await;
+    let error = refused(&client, &claim(&key("orders"), TTL)).await;
+    assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
+    assert!(error.to_string().contains("cannot reach PostgreSQL") && !error.is_permanent(), "{error}");
+    let answers = client.renew(&[&claim(&key("orders"), TTL)]).await;
+    assert!(matches!(&answers[..], [Renewed::Unknown(_)]), "{answers:?}");
+}
+
+#[tokio::test]
+async fn callers_of_a_dead_server_make_few_connections() {
+    let server = PostgresServer::start().await;
+    let proxy = Proxy::start(server.port(), 1).await;
+    proxy.set(Fault::Refuse);
+    let client = at(proxy.port());
+    let (start, mut calls) = (Instant::now(), 0);
+    while start.elapsed() < Duration::from_secs(1) {
+        for _ in 0..20 {
+            assert_eq!(refused(&client, &claim(&key("orders"), TTL)).await.outcome(), Outcome::NotApplied);
+            calls += 1;
+        }
+        tokio::task::yield_now().await;
+    }
+    // Pauses of 10, 20, ... 250 ms, up to a quarter shorter, fit about 10 times into a second.
+    assert!(proxy.accepted() < 16 && calls > 1_000, "{} for {calls} calls", proxy.accepted());
+    proxy.set(Fault::None);
+    until("the client is connected", async || gets(&client, "orders").await).await;
+}
+
+/// An administrator ends all sessions: nothing is lost, and waiters hear of releases on a new connection.
+#[tokio::test]
+async fn sessions_that_are_terminated_cost_no_lease_and_no_wake_up() {
+    let server = PostgresServer::start().await;
+    let manager = LockManager::builder().build(server.client().await).unwrap();
+    let policy = LockPolicy::new(Duration::from_secs(2)).renew(Duration::from_secs(60));
+    let guard = manager.acquire(&key("kept"), &policy).await.unwrap();
+    let (one, two) = (server.client().await, Arc::new(server.client().await));
+    let (holder, waiter) = (claim(&key("orders"), TTL), waiting_claim(&key("orders"), TTL));
+    granted(&one, &holder).await;
+    assert!(matches!(two.try_acquire(&waiter).await, Ok(Attempt::Held { .. })));
+    for _ in 0..4 {
+        server.terminate_sessions().await;
+        sleep(Duration::from_millis(700)).await;
+    }
+    guard.lease().check().unwrap();
+    // It looks once more when it has a new connection, and then it hears.
+    soon("a look after the reconnection", two.freed(&waiter)).await;
+    assert!(matches!(two.try_acquire(&waiter).await, Ok(Attempt::Held { .. })));
+    let waiting = tokio::spawn({
+        let two = Arc::clone(&two);
+        async move { two.freed(&waiter).await }
+    });
+    until("the holder is connected again", async || one.release(&holder).await.is_ok()).await;
+    soon("a wake-up", waiting).await.unwrap();
+    guard.release().await;
+}
+
+/// The commit of a grant that was answered is on the disk.
+#[tokio::test]
+async fn a_crash_of_the_server_forgets_no_lock_and_a_short_one_costs_no_lease() {
+    let mut server = PostgresServer::start_with(&["fsync=on"]).await;
+    let manager = LockManager::builder().build(server.client().await).unwrap();
+    let policy = LockPolicy::new(Duration::from_secs(20)).renew(Duration::from_secs(60));
+    let guard = manager.acquire(&key("orders"), &policy).await.unwrap();
+    let first = guard.lease().fencing().unwrap().get();
+    server.restart().await;
+    let other = server.client().await;
+    let (next, mut free_in) = (claim(&key("lock:orders"), TTL), None);
+    until("the server is found again", async || match other.try_acquire(&next).await {
+        Ok(Attempt::Held { free_in: left }) => {
+            free_in = left;
+            true
+        }
+        Ok(attempt) => panic!("a crash has lost a lock: {attempt:?}"),
+        Err(_) => false,
+    })
+    .await;
+    assert!(free_in.is_some_and(|left| left <= Duration::from_secs(20)), "{free_in:?}");
+    guard.lease().check().unwrap();
+    guard.release().await;
+    until("the lock is free", async || gets(&other, "lock:orders").await).await;
+    assert!(granted(&other, &claim(&key("others"), TTL)).await > first);
+}
+
+#[tokio::test]
+async fn a_lease_is_lost_at_its_deadline_while_the_server_is_away_and_callers_learn_it_in_time() {
+    let mut server = PostgresServer::start().await;
+    let manager = LockManager::builder().build(server.client().await).unwrap();
+    let policy = LockPolicy::new(Duration::from_millis(900)).renew(Duration::from_secs(60));
+    let guard = manager.acquire(&key("orders"), &policy).await.unwrap();
+    server.kill();
+    let start = Instant::now();
+    let refusal = manager.acquire(&key("others"), &policy).await.unwrap_err();
+    assert!(refusal.is_unavailable() && start.elapsed() < Duration::from_secs(3), "{refusal}");
+    timeout(Duration::from_secs(5), guard.lease().lost()).await.unwrap();
+    let lost = guard.lease().check().unwrap_err();
+    assert!(matches!(lost, LockError::Lost { reason: LossReason::Expired, .. }), "{lost}");
+}
+
+/// Somebody locks the row of one lock by hand, and forgets to commit.
+#[tokio::test]
+async fn a_row_that_another_transaction_has_locked_holds_up_its_own_lock_only() {
+    let server = PostgresServer::start().await;
+    let client = Arc::new(server.client().await);
+    let holder = claim(&key("stuck"), TTL);
+    granted(&*client, &holder).await;
+    let mut raw = server.raw().await;
+    let transaction = raw.transaction().await.unwrap();
+    transaction.execute("SELECT FROM lockrt_locks WHERE key = 'stuck' FOR UPDATE", &[]).await.unwrap();
+    let stuck = tokio::spawn({
+        let (client, holder) = (Arc::clone(&client), holder.clone());
+        async move { client.renew(&[&holder]).await }
+    });
+    let mut worst = Duration::ZERO;
+    while !stuck.is_finished() {
+        let start = Instant::now();
+        assert!(gets(&client, &format!("free:{start:?}")).await);
+        worst = worst.max(start.elapsed());
+    }
+    // The server gives up after 2 s; what shares the connection waits for as long at most.
+    assert!(worst < Duration::from_secs(5), "{worst:?}");
+    let answers = stuck.await.unwrap();
+    let [Renewed::Unknown(error)] = &answers[..] else { panic!("{answers:?}") };
+    assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
+    transaction.commit().await.unwrap();
+    assert!(matches!(client.renew(&[&holder]).await[..], [Renewed::Extended]));
+}
+
+#[tokio::test]
+async fn what_is_missing_is_named_with_its_remedy() {
+    let server = PostgresServer::start_empty().await;
+    let told = async |url: &str| match LockManager::from_url(url).await {
+        Err(error @ SetupError::Unavailable { .. }) => error.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let missing = told(&server.url()).await;
+    assert!(missing.contains("tables of the locks are missing") && missing.contains("migrate"), "{missing}");
+    let missing = told(&format!("{}?schema=nowhere", server.url())).await;
+    assert!(missing.contains("tables of the locks are missing"), "{missing}");
+    let missing = told(&server.url().replace("/app", "/nowhere")).await;
+    assert!(missing.contains("no database of this name"), "{missing}");
+    let raw = server.raw().await;
+    server.client().await.migrate().await.unwrap();
+    raw.batch_execute("REVOKE UPDATE ON lockrt_locks FROM app; ALTER TABLE lockrt_locks OWNER TO postgres")
+        .await
+        .unwrap();
+    let missing = told(&server.url()).await;
+    assert!(missing.contains("may not select, insert, update and delete"), "{missing}");
+    raw.batch_execute("GRANT ALL ON lockrt_locks TO app; ALTER TABLE lockrt_locks RENAME wanted TO w")
+        .await
+        .unwrap();
+    let missing = told(&server.url()).await;
+    assert!(missing.contains("not as this version of lockrt makes them"), "{missing}");
+}
