@@ -26,3 +26,6 @@ struct RenewalAndLoss;
 
 #[doc = include_str!("../../docs/performance.md")]
 struct Performance;
+
+#[doc = include_str!("../../docs/backends/postgres.md")]
+struct BackendPostgres;

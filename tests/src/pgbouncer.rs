@@ -1,4 +1,4 @@
-//! A real `PgBouncer` of a test's own.
+//! A real PgBouncer of a test's own.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

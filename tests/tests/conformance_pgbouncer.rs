@@ -1,4 +1,4 @@
-//! The conformance suites on PostgreSQL behind a `PgBouncer` in transaction mode, fresh ones for each case.
+//! The conformance suites on PostgreSQL behind a PgBouncer in transaction mode, fresh ones for each case.
 
 use lockrt_tests::{PooledPostgres, PostgresPower};
 

@@ -165,7 +165,7 @@ async fn what_is_missing_is_named_with_its_remedy() {
     assert!(missing.contains("tables of the locks are missing") && missing.contains("migrate"), "{missing}");
     let missing = told(&format!("{}?schema=nowhere", server.url())).await;
     assert!(missing.contains("tables of the locks are missing"), "{missing}");
-    let missing = told(&server.url().replace("/app", "/nowhere")).await;
+    let missing = told(&format!("postgres://app@127.0.0.1:{}/nowhere", server.port())).await;
     assert!(missing.contains("no database of this name"), "{missing}");
     let raw = server.raw().await;
     server.client().await.migrate().await.unwrap();

@@ -29,7 +29,7 @@ async fn tables_are_made_by_many_at_once_and_again_by_a_user_who_may_not_make_an
     guest.migrate().await.unwrap();
     assert!(matches!(guest.try_acquire(&claim(&key("orders"), TTL)).await, Ok(Attempt::Held { .. })));
     assert_eq!(guest.release(&holder).await.unwrap(), Released::Freed);
-    assert!(clients[1].schema().contains("CREATE TABLE IF NOT EXISTS \"public\".lockrt_locks"));
+    assert!(clients[1].schema_sql().contains("CREATE TABLE IF NOT EXISTS \"public\".lockrt_locks"));
 }
 
 #[tokio::test]

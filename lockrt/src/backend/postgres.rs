@@ -126,7 +126,7 @@ impl Postgres {
         Self::new(Settings { schema: schema.to_owned(), ..self.settings })
     }
 
-    /// Says that a pooler in transaction mode, such as `PgBouncer`, stands before the server. Then there are
+    /// Says that a pooler in transaction mode, such as PgBouncer, stands before the server. Then there are
     /// no notifications, so waiters look every 200 ms, and the server's own time-outs count in place of ours.
     ///
     /// # Errors

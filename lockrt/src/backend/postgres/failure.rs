@@ -61,7 +61,7 @@ fn known(code: &SqlState) -> Option<(&'static str, bool)> {
     Some(match *code {
         SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME => (
             "the tables of the locks are missing; make them once, by `lockrt::Postgres::migrate` or from \
-             `lockrt::Postgres::schema`, in the schema that the URL names",
+             `lockrt::Postgres::schema_sql`, in the schema that the URL names",
             true,
         ),
         SqlState::UNDEFINED_COLUMN | SqlState::DATATYPE_MISMATCH | SqlState::UNDEFINED_FUNCTION => {

@@ -18,7 +18,7 @@ impl Postgres {
     /// The statements that make the tables, for a tool that keeps track of migrations. They can be run
     /// again, and change nothing then.
     #[must_use]
-    pub fn schema(&self) -> &str {
+    pub fn schema_sql(&self) -> &str {
         &self.statements.tables
     }
 
