@@ -14,6 +14,7 @@ mod faulty;
 mod pgbouncer;
 mod polled;
 mod postgres_power;
+mod postgres_programs;
 mod postgres_server;
 mod program;
 mod proxy;

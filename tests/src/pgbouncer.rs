@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use crate::postgres_server::{command, connect, free_port, scratch};
+use crate::postgres_programs::{command, free_port, scratch};
+use crate::postgres_server::connect;
 
 const START: Duration = Duration::from_secs(10);
 
