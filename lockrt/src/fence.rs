@@ -4,7 +4,7 @@
 //! that: it is not running. Looking at the lease before the write makes it rarer, not impossible. The
 //! **store** can prevent it, by comparing the [fencing token](crate::FencingToken) of each writer with
 //! the greatest that it has seen. This module is that comparison: [`Fence`] for a store inside of this
-//! process, [`redis`] for data in Redis.
+//! process, [`redis`] for data in Redis, `postgres` for data in PostgreSQL.
 //!
 //! # Three idioms
 //!
@@ -56,6 +56,8 @@
 mod error;
 mod in_process;
 mod marks;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod resource;

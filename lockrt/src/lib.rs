@@ -37,6 +37,9 @@
 //! | connect, and lock without the attribute | [`LockManager`], [`LockPolicy`], [`LockKey`] |
 //! | work under a lock | [`Lease`], [`LockGuard`], [`current_lease`] |
 //! | make a store refuse a holder that came too late | [`fence`], and over HTTP [`web`] |
+
+//! | make a store refuse a holder that came too late | [`fence`] |
+//! | lock in the data's own transaction | `postgres`, with that feature |
 //! | test a service without a server | [`testing`] |
 //! | use types of your own in a key, or as return value | [`KeyPart`], [`key_part!`], [`FromLockError`], [`Skipped`] |
 //! | write a backend | [`Backend`], and the next section |
@@ -75,7 +78,7 @@
 //! |---|---|
 //! | `macros` (default) | the attribute |
 //! | `redis` (default) | `redis://` URLs, and fenced writes to data in Redis |
-//! | `postgres` | `postgres://` URLs: locks in a table |
+//! | `postgres` | `postgres://` URLs: locks in a table; locks in a transaction, and fenced writes to data in PostgreSQL |
 //! | `axum` | refusals as responses, and as the types that handlers return |
 //! | `actix-web` | refusals as actix-web errors and `HttpResponse` |
 //! | `tonic` | refusals as gRPC statuses |
@@ -107,6 +110,8 @@ mod masking;
 mod mutant;
 mod observe;
 mod policy;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[doc(hidden)]
 #[allow(missing_docs, reason = "named by the attribute's expansion only")]
 pub mod private;

@@ -55,6 +55,39 @@ fn refused(refusal: &DbError) -> BackendError {
     if permanent { failure.permanent() } else { failure }
 }
 
+/// A failure of a statement in a transaction of the caller's, which is not committed.
+pub(crate) fn in_transaction(error: &Error) -> BackendError {
+    let Some(refusal) = error.as_db_error() else {
+        return BackendError::not_applied(format!(
+            "the connection broke, so PostgreSQL rolls the transaction back: {}",
+            broken(error)
+        ));
+    };
+    let code = refusal.code();
+    let reason = match *code {
+        SqlState::IN_FAILED_SQL_TRANSACTION => "a statement before it has failed; roll the transaction back",
+        SqlState::T_R_DEADLOCK_DETECTED => {
+            "a deadlock with another transaction; roll this one back, and begin again"
+        }
+        SqlState::T_R_SERIALIZATION_FAILURE => {
+            "a concurrent transaction was in the way; roll this one back, and begin again"
+        }
+        SqlState::UNDEFINED_TABLE => "a table of the statement is missing, or not on the search path",
+        SqlState::UNDEFINED_COLUMN => "a column of the statement is missing",
+        SqlState::INSUFFICIENT_PRIVILEGE => "this user may not do that; grant it",
+        SqlState::SYNTAX_ERROR => "the statement is no SQL",
+        SqlState::READ_ONLY_SQL_TRANSACTION
+        | SqlState::ADMIN_SHUTDOWN
+        | SqlState::CRASH_SHUTDOWN
+        | SqlState::QUERY_CANCELED
+        | SqlState::DISK_FULL
+        | SqlState::OUT_OF_MEMORY => known(code).map_or("", |(reason, _)| reason),
+        _ => kind(code),
+    };
+    // Repeating the statement alone is useless: the transaction has failed.
+    BackendError::not_applied(format!("PostgreSQL refused: {reason} ({})", code.code())).permanent()
+}
+
 /// What a code means, and whether repeating the statement is useless. The server's own texts may quote keys
 /// and owners, and are in any language.
 fn known(code: &SqlState) -> Option<(&'static str, bool)> {
