@@ -74,6 +74,24 @@ fn every_fault_is_shown_by_a_test_that_exists() {
 }
 
 #[test]
+fn every_test_that_the_page_of_a_backend_names_exists() {
+    let pages: Vec<PathBuf> =
+        fs::read_dir(docs().join("backends")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(!pages.is_empty());
+    for page in pages {
+        let page = fs::read_to_string(page).unwrap();
+        // They stand one folder deeper.
+        let links: Vec<Link<'_>> = links(&page)
+            .into_iter()
+            .filter_map(|(file, name)| Some((file.strip_prefix("../")?, name)))
+            .collect();
+        assert!(!links.is_empty());
+        let faults: Vec<String> = links.into_iter().filter_map(fault).collect();
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
+}
+
+#[test]
 fn every_promise_every_step_of_a_lease_and_every_limit_is_shown_by_a_test() {
     let page = fs::read_to_string(docs().join("guarantees.md")).unwrap();
     let (promises, steps) = (rows(&page, "What holds"), rows(&page, "The life of a lease"));
