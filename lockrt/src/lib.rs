@@ -37,8 +37,6 @@
 //! | connect, and lock without the attribute | [`LockManager`], [`LockPolicy`], [`LockKey`] |
 //! | work under a lock | [`Lease`], [`LockGuard`], [`current_lease`] |
 //! | make a store refuse a holder that came too late | [`fence`], and over HTTP [`web`] |
-
-//! | make a store refuse a holder that came too late | [`fence`] |
 //! | lock in the data's own transaction | `postgres`, with that feature |
 //! | test a service without a server | [`testing`] |
 //! | use types of your own in a key, or as return value | [`KeyPart`], [`key_part!`], [`FromLockError`], [`Skipped`] |
