@@ -1,11 +1,11 @@
 //! One connection to the server, and how its death is noticed.
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::watch;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Config, Error, NoTls, Row};
 
@@ -15,8 +15,9 @@ use crate::backend::silence::Silence;
 use crate::clock::Clock;
 use crate::error::BackendError;
 
-/// How long an attempt to connect may take for each host of the URL, log-in included.
-const CONNECT: Duration = Duration::from_secs(1);
+/// How long an attempt to connect may take for each host of the URL, log-in included. The server starts a process
+/// for it.
+const CONNECT: Duration = Duration::from_secs(2);
 
 /// How long calls may wait in all, without a single answer, before the connection counts as dead. As long
 /// as the longest attempt of a lock.
@@ -41,7 +42,7 @@ pub(super) struct Connection {
     number: u64,
     silence: Mutex<Silence>,
     ended: Arc<watch::Sender<bool>>,
-    listens: OnceCell<()>,
+    listens: AtomicBool,
 }
 
 impl Connection {
@@ -51,7 +52,7 @@ impl Connection {
         let hosts = u32::try_from(config.get_hosts().len().max(1)).unwrap_or(u32::MAX);
         let connected = tokio::time::timeout(CONNECT.saturating_mul(hosts), config.connect(NoTls)).await;
         let (client, mut driver) = connected
-            .map_err(|_| BackendError::not_applied("PostgreSQL has not let us in within a second"))?
+            .map_err(|_| BackendError::not_applied("PostgreSQL has not let us in within 2 s"))?
             .map_err(|error| failure::before_sending(&error))?;
         let ended = Arc::new(watch::channel(false).0);
         let (waiters, tell_end) = (Arc::clone(waiters), Arc::clone(&ended));
@@ -69,7 +70,7 @@ impl Connection {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             silence: Mutex::new(Silence::new()),
             ended,
-            listens: OnceCell::new(),
+            listens: AtomicBool::new(false),
         }))
     }
 
@@ -94,10 +95,14 @@ impl Connection {
         self.watched(patience, self.client.query_typed(statement, parameters)).await
     }
 
-    /// Has releases told to the waiters from now on; asks the server once.
+    /// Has releases told to the waiters from now on. Who finds that nobody has asked for it yet asks: waiting
+    /// for another one to do it would be waiting for a caller that may not be polled any more.
     pub(super) async fn listen(&self) -> Result<(), Error> {
-        let listen = || self.watched(SILENCE, self.client.batch_execute("LISTEN lockrt"));
-        self.listens.get_or_try_init(listen).await.map(drop)
+        if !self.listens.load(Ordering::Acquire) {
+            self.watched(SILENCE, self.client.batch_execute("LISTEN lockrt")).await?;
+            self.listens.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// Gives the connection up; calls in progress may still be answered on it.
