@@ -327,20 +327,24 @@ impl Place {
         let mut called = pin!(self.signals.called.notified());
         poll_fn(|cx| {
             loop {
-                // Before the errand: one that was given up must not send anything any more.
+                // An attempt that was given up must not send anything any more. A release may, however late.
+                let may_be_late = errand.as_ref().is_some_and(Errand::is_release);
+                if !may_be_late && let Some(letter) = self.signals.take() {
+                    return Poll::Ready(Ok(letter));
+                }
+                if errand.as_mut().is_some_and(|running| Pin::new(running).poll(cx).is_ready()) {
+                    errand = None;
+                }
                 if let Some(letter) = self.signals.take() {
                     return Poll::Ready(Ok(letter));
                 }
                 if desk.has_ended() {
                     return Poll::Ready(Err(Ended));
                 }
-                if errand.as_mut().is_some_and(|running| Pin::new(running).poll(cx).is_ready()) {
-                    errand = None;
-                } else if called.as_mut().poll(cx).is_ready() {
-                    called.set(self.signals.called.notified());
-                } else {
+                if called.as_mut().poll(cx).is_pending() {
                     return Poll::Pending;
                 }
+                called.set(self.signals.called.notified());
             }
         })
         .await

@@ -38,12 +38,15 @@ pub(super) struct Desk {
     pub(super) bell: Notify,
     /// Whether the driver looks again and again, to be woken less often.
     looks: bool,
+    /// Whose threads lock the ledger.
+    process: u32,
     ledger: Mutex<Ledger>,
 }
 
 impl Desk {
     pub(super) fn new(backend: Arc<dyn DynBackend>, clock: Clock, runtime: Handle, looks: bool) -> Self {
-        Self { backend, clock, runtime, bell: Notify::new(), looks, ledger: Mutex::default() }
+        let (bell, process) = (Notify::new(), std::process::id());
+        Self { backend, clock, runtime, bell, looks, process, ledger: Mutex::default() }
     }
 
     /// Registers an attempt of a caller. If the caller makes it itself, that is its errand.
@@ -136,6 +139,12 @@ impl Desk {
 
     /// Takes over an errand whose caller is gone.
     pub(super) fn adopt(&self, id: Id, call: Call) {
+        if self.process != std::process::id() {
+            // In a forked child the ledger, and whatever the call would lock, may be locked for ever by a
+            // thread that there is none of.
+            std::mem::forget(call);
+            return;
+        }
         let mut ledger = self.ledger();
         if let Some(Out { sent, until, .. }) = ledger.comes_in(id) {
             ledger.work.push(Work::Adopt { id, sent, until, call });
@@ -314,5 +323,29 @@ impl Desk {
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::thread;
+
+    use super::*;
+    use crate::backend::memory::Memory;
+
+    #[tokio::test]
+    async fn a_call_that_is_dropped_in_a_forked_child_waits_for_no_thread_of_its_parent() {
+        let mut desk = Desk::new(Arc::new(Memory::new()), Clock::system(), Handle::current(), true);
+        desk.process += 1;
+        let desk = Arc::new(desk);
+        let errand = Errand::new(Arc::clone(&desk), 1, Call::Attempt(Box::pin(pending())));
+        let _locked = desk.ledger();
+        let drops = thread::spawn(move || drop(errand));
+        let waits = std::time::Instant::now();
+        while !drops.is_finished() {
+            assert!(waits.elapsed() < Duration::from_secs(5), "it waits for the ledger");
+            thread::yield_now();
+        }
     }
 }

@@ -74,6 +74,10 @@ impl Errand {
     pub(super) fn new(desk: Arc<Desk>, id: Id, call: Call) -> Self {
         Self { desk, id, call: Some(call) }
     }
+
+    pub(super) fn is_release(&self) -> bool {
+        matches!(self.call, Some(Call::Release(_)))
+    }
 }
 
 impl Future for Errand {
