@@ -1,5 +1,7 @@
 //! What the keeper does with one claim, from its first attempt until nothing of it can be left.
 
+mod action;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +15,11 @@ use crate::protocol::freeing::{Freeing, Left, Owed};
 use crate::protocol::lease::{End, LeaseWord, Standing};
 use crate::token::FencingToken;
 
+pub(crate) use action::{Action, Remains, Told};
+
 /// How long a caller waits for its release before the keeper goes on alone.
 const AWAITED: Duration = Duration::from_millis(250);
+
 /// One claim within its keeper.
 pub(crate) type Id = u64;
 
@@ -42,46 +47,6 @@ pub(crate) enum Parting {
     Ended,
     /// Its body was dropped, timed out or panicked.
     Dropped,
-}
-
-/// What to do.
-#[derive(Debug)]
-pub(crate) enum Action {
-    /// Send an attempt.
-    Try(Id),
-    /// Send one call that renews these.
-    Renew(Vec<Id>),
-    /// Send a release.
-    Free(Id),
-    /// Answer the attempt that the caller asked for.
-    Tell(Id, Told),
-    /// Answer the release that the caller asked for, if it did.
-    TellReleased(Id, Released),
-    /// The lease is lost: wake whoever watches it.
-    Lost(Id, LossReason),
-    /// The claim's key may have stayed until its expiry: no release was answered.
-    Abandoned(Id),
-    /// The claim is over.
-    Forget(Id),
-    /// The shutdown is over.
-    Closed(Remains),
-}
-
-/// The answer to an attempt.
-#[derive(Clone, Debug)]
-pub(crate) enum Told {
-    Granted { word: Arc<LeaseWord>, fencing: Option<FencingToken> },
-    Stale,
-    Held { free_in: Option<Duration> },
-    Unanswered(BackendError),
-    ShuttingDown,
-}
-
-/// What a shutdown could not release, by name and key.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Remains {
-    pub(crate) unreleased: Vec<(&'static str, LockKey)>,
-    pub(crate) kept: Vec<(&'static str, LockKey)>,
 }
 
 #[derive(Debug)]
