@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockrt::{LockGuard, LockKey, LockManager, LockPolicy, Redis, Released};
+use lockrt::{LockGuard, LockKey, LockManager, LockPolicy, Released};
 
 use super::{Contestant, How, bare_key};
 use crate::Result;
@@ -15,12 +15,23 @@ pub(crate) struct Lockrt {
     awaits: bool,
 }
 
+/// A manager whose connection is made, if need be after several tries: many of them begin at once here.
+async fn connected(url: &str) -> Result<LockManager> {
+    let mut tries = 0;
+    loop {
+        match LockManager::builder().label("bench@host:1").connect(url).await {
+            Err(_) if tries < 10 => tries += 1,
+            other => return Ok(other?),
+        }
+    }
+}
+
 impl Contestant for Lockrt {
     type Key = LockKey;
     type Held = LockGuard;
 
     async fn connect(orders: &Orders) -> Result<Self> {
-        let manager = LockManager::builder().label("bench@host:1").build(Redis::from_url(&orders.url)?)?;
+        let manager = connected(&orders.url).await?;
         let awaits = orders.name != Name::LockrtStarted;
         Ok(Self { manager, policy: LockPolicy::new(orders.ttl).named("bench"), awaits })
     }

@@ -164,10 +164,11 @@ fn heard(monitor: &mut Monitor, marks: &mut redis::Connection, number: usize) ->
         all.push(asked);
     }
     let whose = all.iter().find(|asked| asked.words.contains(&key)).map(|asked| asked.client.clone());
-    // What it repeats for a key before this one is not part of the cycle.
+    // What it repeats for an earlier key, or asks now and then of the server, is not part of the cycle.
     let other = |word: &Vec<u8>| word.starts_with(b"lock:bench:") && *word != key;
+    let about = |word: &Vec<u8>| *word == key || word.ends_with(b"}:fencing");
     let theirs = all.into_iter().filter(|asked| Some(&asked.client) == whose.as_ref());
-    let theirs = theirs.filter(|asked| !asked.words.iter().any(other));
+    let theirs = theirs.filter(|asked| asked.words.iter().any(about) && !asked.words.iter().any(other));
     Ok(theirs.map(|asked| Template::new(asked.words)).collect())
 }
 

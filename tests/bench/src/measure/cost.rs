@@ -13,11 +13,11 @@ use crate::server::Server;
 const CONTESTANTS: [Name; 5] = [Name::Lockrt, Name::Raw, Name::Lean, Name::Rslock, Name::AsyncRedisLock];
 
 /// Cycles that both runs make before their lengths differ.
-const FIRST: u64 = 300;
+const FIRST: u64 = 200;
 
 pub(super) fn measure(bench: &Bench) -> Result<Found> {
     let server = Server::start()?;
-    let more = bench.either(3_000, 600);
+    let more = bench.either(1_200, 400);
     let mut found = Found::default();
     for name in CONTESTANTS {
         let mut driver = bench.start(Start::one(name, 0), &server)?;
