@@ -30,27 +30,32 @@ pub(crate) fn run(plan: &Plan) -> Result<bool> {
         peers: plan.peers.clone(),
     };
     let bench = Bench { quick: plan.quick, programs, scratch };
-    let found = measure(&bench, plan);
+    let (found, failures) = measure(&bench, plan);
     std::fs::remove_dir_all(&bench.scratch)?;
-    let found = found?;
     println!("{}", page::conditions(plan.quick)?);
     println!("{}", page::table(&found));
     println!("{}", page::summary(&found));
+    if !failures.is_empty() {
+        return Err(failures.join("; ").into());
+    }
     if let Some(docs) = &plan.docs {
         page::write(docs, &found)?;
     }
     Ok(!plan.check || page::steady_ones_are_met(&found))
 }
 
-fn measure(bench: &Bench, plan: &Plan) -> Result<Vec<(Workload, Found)>> {
-    let mut found = Vec::new();
+/// What was found, and why the rest was not: one workload that cannot be measured does not spoil the others.
+fn measure(bench: &Bench, plan: &Plan) -> (Vec<(Workload, Found)>, Vec<String>) {
+    let (mut found, mut failures) = (Vec::new(), Vec::new());
     for &workload in &plan.workloads {
         let began = Instant::now();
-        let of_it = workload.measure(bench).map_err(|error| format!("{}: {error}", workload.name()))?;
+        match workload.measure(bench) {
+            Ok(of_it) => found.push((workload, of_it)),
+            Err(error) => failures.push(format!("{}: {error}", workload.name())),
+        }
         eprintln!("{}: {} s", workload.name(), began.elapsed().as_secs());
-        found.push((workload, of_it));
     }
-    Ok(found)
+    (found, failures)
 }
 
 impl Bench {

@@ -109,6 +109,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_panel_and_bar_is_drawn() {
+        let path = std::env::temp_dir().join(format!("lockrt-bench-chart-{}.svg", std::process::id()));
+        let values = [("lockrt", 38.0), ("redlock (Rust)", 170.0), ("python-redis-lock", 99_000.0)];
+        let bar = |panel, (who, value)| Bar { panel, who, value };
+        let bars = FORMS.iter().flat_map(|form| values.map(|value| bar(form.panel, value)));
+        draw(&path, &bars.collect::<Vec<_>>()).unwrap();
+        let drawn = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(FORMS.iter().all(|form| drawn.contains(form.title)));
+        assert_eq!(drawn.matches("redlock (Rust)").count(), FORMS.len());
+    }
+
+    #[test]
     fn ten_times_as_much_is_one_step_of_a_logarithmic_scale() {
         let [cycle, _, used, _] = &FORMS;
         assert!((length(cycle, 100.0, 1_000.0) - 0.5).abs() < 1e-9);

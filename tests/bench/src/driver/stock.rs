@@ -16,6 +16,9 @@ use crate::{ALLOCATOR, Result};
 /// Calls that are made at a time.
 const AT_A_TIME: usize = 256;
 
+/// So often each key is asked for.
+const TRIES: u32 = 10;
+
 /// After so long all waiters have made their first attempt, or know that they need not.
 const PARKED: Duration = Duration::from_millis(300);
 
@@ -44,8 +47,15 @@ impl<C: Contestant> Stock<C> {
                 .map(|number| {
                     let client = Rc::clone(client);
                     spawn_local(async move {
-                        let held = client.acquire(&C::key(number), How::Renewed).await;
-                        held.map_err(|error| error.to_string())
+                        let key = C::key(number);
+                        let mut tries = 1;
+                        loop {
+                            match client.acquire(&key, How::Renewed).await {
+                                // A machine that does much else makes a time-out pass now and then.
+                                Err(_) if tries < TRIES => tries += 1,
+                                held => return held.map_err(|error| error.to_string()),
+                            }
+                        }
                     })
                 })
                 .collect();
