@@ -30,16 +30,17 @@ pub(crate) fn run(plan: &Plan) -> Result<bool> {
         peers: plan.peers.clone(),
     };
     let bench = Bench { quick: plan.quick, programs, scratch };
+    let load = page::load();
     let (found, failures) = measure(&bench, plan);
     std::fs::remove_dir_all(&bench.scratch)?;
-    println!("{}", page::conditions(plan.quick)?);
+    println!("{}", page::conditions(plan.quick, &load)?);
     println!("{}", page::table(&found));
     println!("{}", page::summary(&found));
     if !failures.is_empty() {
         return Err(failures.join("; ").into());
     }
     if let Some(docs) = &plan.docs {
-        page::write(docs, &found)?;
+        page::write(docs, &found, &load)?;
     }
     Ok(!plan.check || page::steady_ones_are_met(&found))
 }

@@ -45,7 +45,7 @@ const FORMS: [Form; 4] = [
     },
     Form {
         panel: Panel::Use,
-        title: "32 contenders, 2 ms each: part of the time in which somebody works, longer is better",
+        title: "32 contenders, 2 ms each: turns as a part of those that would fit, longer is better",
         from: None,
         text: |value| format!("{value:.0} %"),
     },

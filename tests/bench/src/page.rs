@@ -66,8 +66,22 @@ pub(crate) fn steady_ones_are_met(found: &[(Workload, Found)]) -> bool {
     goals.filter(|goal| goal.steady).all(|goal| goal.met)
 }
 
+/// How busy the machine is with other things, if this is asked before anything is measured.
+pub(crate) fn load() -> String {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split(' ').next().unwrap_or_default().to_owned()
+}
+
+/// Whether this process, and so each one that it starts, comes before ordinary ones.
+fn has_precedence() -> bool {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Behind the program's name, which may have spaces: the 39th field is the policy, 0 for the ordinary one.
+    let policy = stat.rsplit_once(')').and_then(|(_, fields)| fields.split_whitespace().nth(38));
+    policy.is_some_and(|policy| policy != "0")
+}
+
 /// On what was measured.
-pub(crate) fn conditions(quick: bool) -> Result<String> {
+pub(crate) fn conditions(quick: bool, load: &str) -> Result<String> {
     let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let model = model.map_or("a processor without a name", |(_, model)| model);
@@ -76,14 +90,17 @@ pub(crate) fn conditions(quick: bool) -> Result<String> {
     let version = String::from_utf8_lossy(&version.stdout).into_owned();
     let version = version.split_whitespace().find_map(|word| word.strip_prefix("v=")).unwrap_or("?");
     let length = if quick { "A quick run" } else { "A full run" };
-    Ok(format!("{length} on {count} cores of {model}, Redis {version} on loopback."))
+    let precedence = if has_precedence() { ", all of it with real-time priority" } else { "" };
+    Ok(format!(
+        "{length} on {count} cores of {model}, Redis {version} on loopback{precedence}. The machine's load before it began was {load}."
+    ))
 }
 
 /// Puts table and chart into the documentation.
-pub(crate) fn write(docs: &Path, found: &[(Workload, Found)]) -> Result<()> {
+pub(crate) fn write(docs: &Path, found: &[(Workload, Found)], load: &str) -> Result<()> {
     let path = docs.join(PAGE);
     let page = fs::read_to_string(&path)?;
-    let (conditions, table, summary) = (conditions(false)?, table(found), summary(found));
+    let (conditions, table, summary) = (conditions(false, load)?, table(found), summary(found));
     let written = format!("{conditions}\n\n![Chart of the figures below]({CHART})\n\n{table}\n\n{summary}");
     fs::write(&path, between(&page, &written).ok_or("the page has lost its two markers")?)?;
     let bars: Vec<_> = found.iter().flat_map(|(_, found)| found.bars.clone()).collect();
