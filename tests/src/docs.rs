@@ -21,6 +21,9 @@ struct Attribute;
 #[doc = include_str!("../../docs/choosing.md")]
 struct Choosing;
 
+#[doc = include_str!("../../docs/fencing.md")]
+struct Fencing;
+
 #[doc = include_str!("../../docs/renewal-and-loss.md")]
 struct RenewalAndLoss;
 
