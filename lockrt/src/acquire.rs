@@ -14,7 +14,7 @@ use crate::observe;
 use crate::policy::{Contention, LockPolicy, OnCancel, Renewal};
 use crate::protocol::kept::{Terms, Told};
 use crate::protocol::waiting::{Event, Step, Waiting};
-use crate::token::{OwnerLabel, OwnerToken, ProcessRandom};
+use crate::token::{OwnerLabel, OwnerToken};
 
 /// Everything that an acquire of one manager needs.
 #[derive(Debug)]
@@ -25,7 +25,6 @@ pub(crate) struct Acquirer {
     pub(crate) manager: u64,
     pub(crate) prefix: String,
     pub(crate) label: OwnerLabel,
-    pub(crate) random: ProcessRandom,
 }
 
 /// Why an acquire ended without a lock, before it is known whose it was.
@@ -68,8 +67,9 @@ impl Acquirer {
         contention: Contention,
         started: Moment,
     ) -> Result<LockGuard, LockError> {
-        self.check(key, policy)?;
-        let claim = self.claim(key, policy.ttl(), contention != Contention::Fail);
+        let pid = std::process::id();
+        self.check(key, policy, pid)?;
+        let claim = self.claim(key, policy.ttl(), contention != Contention::Fail, pid);
         let mut seat = self.keeper.seat(claim, self.terms(key, policy));
         let name = policy.name();
         let answer = self.wait(&mut seat, contention, started).await;
@@ -95,10 +95,10 @@ impl Acquirer {
     }
 
     /// What can be refused before anything is sent.
-    fn check(&self, key: &LockKey, policy: &LockPolicy) -> Result<(), LockError> {
+    fn check(&self, key: &LockKey, policy: &LockPolicy, pid: u32) -> Result<(), LockError> {
         let name = policy.name();
         let capabilities = self.keeper.capabilities();
-        if self.keeper.is_of_another_process() {
+        if !self.keeper.is_of(pid) {
             return Err(LockError::ShuttingDown);
         }
         if is_polled_under(self.manager, key) {
@@ -113,9 +113,9 @@ impl Acquirer {
             .map_err(|source| LockError::InvalidTtl { name, source })
     }
 
-    /// A claim by a new owner.
-    pub(crate) fn claim(&self, key: &LockKey, ttl: Duration, waits: bool) -> Claim {
-        let owner = OwnerToken::fresh(&self.label, self.random);
+    /// A claim by a new owner in the process `pid`, which is this one.
+    pub(crate) fn claim(&self, key: &LockKey, ttl: Duration, waits: bool, pid: u32) -> Claim {
+        let owner = OwnerToken::fresh(&self.label, pid);
         Claim::new(key.stored(&self.prefix), owner, ttl, waits)
     }
 

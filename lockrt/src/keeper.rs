@@ -72,15 +72,15 @@ pub(crate) enum Woken {
 pub(crate) struct Ended;
 
 impl Inner {
-    fn is_of_another_process(&self) -> bool {
-        self.process != std::process::id()
+    fn is_of(&self, pid: u32) -> bool {
+        self.process == pid
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         // The desk of a forked child may be locked for ever, by a thread that it does not have.
-        if !self.is_of_another_process() {
+        if self.is_of(std::process::id()) {
             self.desk.leave();
         }
     }
@@ -196,14 +196,14 @@ impl Keeper {
         self.desk().is_some_and(|desk| desk.has_lease())
     }
 
-    /// Whether this process was forked from the one that made the keeper.
-    pub(crate) fn is_of_another_process(&self) -> bool {
-        self.0.is_of_another_process()
+    /// Whether the process `pid` made the keeper, and was not forked from the one that did.
+    pub(crate) fn is_of(&self, pid: u32) -> bool {
+        self.0.is_of(pid)
     }
 
     /// None in a forked child: nobody there would carry anything out.
     fn desk(&self) -> Option<&Arc<Desk>> {
-        (!self.is_of_another_process()).then_some(&self.0.desk)
+        self.is_of(std::process::id()).then_some(&self.0.desk)
     }
 
     /// Leaves work to the driver; whoever asks where there is none is told by the loss of its answer.
@@ -243,9 +243,12 @@ impl Seat {
     ///
     /// The attempt goes on; dropping the seat cleans up behind it.
     pub(crate) async fn attempt(&mut self, within: Duration) -> Result<Told, Ended> {
-        self.tried = true;
         let Place { keeper, id, signals } = &self.place;
-        let desk = keeper.desk().ok_or(Ended)?;
+        // Asking the system for the process takes time, and the poll in which a claim that does not
+        // wait makes its first attempt has done so.
+        let asked = !self.claim.waits() && !self.tried;
+        let desk = if asked { &keeper.0.desk } else { keeper.desk().ok_or(Ended)? };
+        self.tried = true;
         let errand = desk.attempt(*id, &self.claim, &self.terms, within, signals)?;
         match self.place.letter(errand).await? {
             Letter::Told(told) => Ok(told),
@@ -365,10 +368,10 @@ mod tests {
         let Ok(mut inner) = Arc::try_unwrap(keeper.0) else { panic!("it has one handle") };
         inner.process += 1;
         let child = Keeper(Arc::new(inner));
-        let owner = OwnerToken::fresh(&OwnerLabel::new("test"), ProcessRandom::get().unwrap());
+        let owner = OwnerToken::fresh(&OwnerLabel::new("test", ProcessRandom::get().unwrap()), 1);
         let claim = Claim::new(LockKey::new("k").unwrap(), owner, Duration::from_secs(1), false);
         assert!(child.probe(claim, Duration::from_secs(1)).await.is_err());
         assert!(child.close(Duration::from_secs(1)).await.unreleased.is_empty());
-        assert!(child.is_of_another_process());
+        assert!(!child.is_of(std::process::id()));
     }
 }

@@ -198,7 +198,7 @@ impl LockManager {
 
     /// A claim by a new owner for the lock that this manager calls `key`.
     pub(crate) fn claim(&self, key: &LockKey, ttl: Duration) -> Claim {
-        self.0.claim(key, ttl, false)
+        self.0.claim(key, ttl, false, std::process::id())
     }
 
     /// Ends the leases of `key`, or all, as if the lock service had said that they are gone.
@@ -294,8 +294,10 @@ impl ManagerBuilder {
             keeper,
             manager: MANAGERS.fetch_add(1, Ordering::Relaxed),
             prefix,
-            label: self.label.as_deref().map_or_else(OwnerLabel::of_process, OwnerLabel::new),
-            random,
+            label: match self.label.as_deref() {
+                Some(label) => OwnerLabel::new(label, random),
+                None => OwnerLabel::of_process(random),
+            },
         })))
     }
 }

@@ -221,9 +221,9 @@ pub fn waiting_claim(key: &LockKey, ttl: Duration) -> Claim {
 
 fn owner() -> OwnerToken {
     // Asking the system for it takes longer than all the rest of a claim.
-    static LABEL: Lazy<OwnerLabel> = Lazy::new(OwnerLabel::of_process);
-    match ProcessRandom::get() {
-        Ok(random) => OwnerToken::fresh(&LABEL, random),
+    static LABEL: Lazy<OwnerLabel> = Lazy::new(|| match ProcessRandom::get() {
+        Ok(random) => OwnerLabel::of_process(random),
         Err(error) => panic!("the system gives no random numbers: {error}"),
-    }
+    });
+    OwnerToken::fresh(&LABEL, std::process::id())
 }

@@ -1,6 +1,6 @@
 //! Who holds a lock, [`OwnerToken`], and which grant came later, [`FencingToken`].
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,6 +8,8 @@ use once_cell::sync::OnceCell;
 
 /// Longest owner label in bytes.
 const MAX_LABEL_BYTES: usize = 96;
+/// 128 bits as hexadecimal digits.
+const RANDOM_DIGITS: usize = 32;
 
 /// A number that rises with every grant of one key.
 ///
@@ -44,29 +46,23 @@ impl fmt::Display for FencingToken {
 /// show the public half only.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct OwnerToken {
-    label: Arc<str>,
+    owner: OwnerLabel,
     attempt: u64,
     pid: u32,
-    random: u128,
 }
 
 impl OwnerToken {
-    /// A token that no other acquisition, process or machine has.
-    pub(crate) fn fresh(label: &OwnerLabel, random: ProcessRandom) -> Self {
+    /// A token that no other acquisition, process or machine has, of an owner in the process `pid`.
+    pub(crate) fn fresh(owner: &OwnerLabel, pid: u32) -> Self {
         static ATTEMPTS: AtomicU64 = AtomicU64::new(1);
-        Self {
-            label: Arc::clone(&label.0),
-            attempt: ATTEMPTS.fetch_add(1, Ordering::Relaxed),
-            // A forked child shares the random half and the counter with its parent, not the pid.
-            pid: std::process::id(),
-            random: random.0,
-        }
+        // A forked child shares the random half and the counter with its parent, not the pid.
+        Self { owner: owner.clone(), attempt: ATTEMPTS.fetch_add(1, Ordering::Relaxed), pid }
     }
 
     /// The label of the owner, `service@host:pid` unless set otherwise.
     #[must_use]
     pub fn label(&self) -> &str {
-        &self.label
+        &self.owner.0.label
     }
 
     /// The number of this acquisition within its process.
@@ -79,14 +75,28 @@ impl OwnerToken {
     /// secret; never log it.
     #[must_use]
     pub fn wire(&self) -> String {
-        let Self { label, attempt, pid, random } = self;
-        format!("{label}#{attempt}#{random:032x}{pid:08x}{attempt:x}")
+        // More than label and random half there are a counter twice, a pid and two separators.
+        let mut wire = String::with_capacity(self.owner.0.label.len() + RANDOM_DIGITS + 48);
+        // Writing to a string does not fail.
+        let _ = write!(wire, "{}", Wire(self));
+        wire
+    }
+}
+
+/// [`OwnerToken::wire`], written where it is needed.
+pub(crate) struct Wire<'a>(pub(crate) &'a OwnerToken);
+
+impl fmt::Display for Wire<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OwnerToken { owner, attempt, pid } = self.0;
+        let Identity { label, random } = &*owner.0;
+        write!(f, "{label}#{attempt}#{random}{pid:08x}{attempt:x}")
     }
 }
 
 impl fmt::Display for OwnerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}#{}", self.label, self.attempt)
+        write!(f, "{}#{}", self.label(), self.attempt)
     }
 }
 
@@ -96,27 +106,42 @@ impl fmt::Debug for OwnerToken {
     }
 }
 
-/// A name by which operators recognise an owner.
-#[derive(Clone, Debug)]
-pub(crate) struct OwnerLabel(Arc<str>);
+/// What all owners of one manager share: a name by which operators recognise them, and the random
+/// half of their secrets, put into digits once.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct OwnerLabel(Arc<Identity>);
+
+#[derive(PartialEq, Eq, Hash)]
+struct Identity {
+    label: String,
+    random: String,
+}
 
 impl OwnerLabel {
     /// `text` cut to its bound, with everything replaced that is not a plain visible character.
-    pub(crate) fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str, random: ProcessRandom) -> Self {
         let plain = |c: char| if c.is_ascii_graphic() && c != '#' { c } else { '_' };
-        Self(text.chars().take(MAX_LABEL_BYTES).map(plain).collect::<String>().into())
+        let label = text.chars().take(MAX_LABEL_BYTES).map(plain).collect();
+        Self(Arc::new(Identity { label, random: format!("{:0RANDOM_DIGITS$x}", random.0) }))
     }
 
     /// `service@host:pid`, from the program's file name and the system's host name.
-    pub(crate) fn of_process() -> Self {
+    pub(crate) fn of_process(random: ProcessRandom) -> Self {
         let program = std::env::current_exe().ok();
         let service = program.as_deref().and_then(|path| path.file_stem()).and_then(|s| s.to_str());
-        Self::new(&format!(
+        let label = format!(
             "{}@{}:{}",
             service.unwrap_or("service"),
             host().as_deref().unwrap_or("host"),
             std::process::id()
-        ))
+        );
+        Self::new(&label, random)
+    }
+}
+
+impl fmt::Debug for OwnerLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OwnerLabel({})", self.0.label)
     }
 }
 
@@ -158,8 +183,12 @@ impl fmt::Debug for ProcessRandom {
 mod tests {
     use super::*;
 
+    fn random() -> ProcessRandom {
+        ProcessRandom::get().unwrap()
+    }
+
     fn token() -> OwnerToken {
-        OwnerToken::fresh(&OwnerLabel::new("shop@eu 1#x:7"), ProcessRandom::get().unwrap())
+        OwnerToken::fresh(&OwnerLabel::new("shop@eu 1#x:7", random()), 7)
     }
 
     #[test]
@@ -176,13 +205,20 @@ mod tests {
         let (public, nonce) = wire.rsplit_once('#').unwrap();
         assert_eq!(public, token.to_string());
         assert!(nonce.len() > 40);
-        assert!(!format!("{token} {token:?}").contains(nonce));
+        assert!(!format!("{token} {token:?} {:?}", token.owner).contains(&nonce[..8]));
+    }
+
+    #[test]
+    fn a_child_that_was_forked_has_other_secrets() {
+        let (parent, mut child) = (token(), token());
+        (child.attempt, child.pid) = (parent.attempt, parent.pid + 1);
+        assert_ne!(parent.wire(), child.wire());
     }
 
     #[test]
     fn a_label_cannot_add_fields_or_break_a_line() {
         assert_eq!(token().label(), "shop@eu_1_x:7");
-        assert_eq!(OwnerLabel::new(&"x".repeat(500)).0.len(), MAX_LABEL_BYTES);
-        assert!(OwnerLabel::of_process().0.contains('@'));
+        assert_eq!(OwnerLabel::new(&"x".repeat(500), random()).0.label.len(), MAX_LABEL_BYTES);
+        assert!(OwnerLabel::of_process(random()).0.label.contains('@'));
     }
 }

@@ -235,7 +235,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn claim(ttl: Duration) -> Claim {
-        let owner = OwnerToken::fresh(&OwnerLabel::new("test"), ProcessRandom::get().unwrap());
+        let owner = OwnerToken::fresh(&OwnerLabel::new("test", ProcessRandom::get().unwrap()), 1);
         Claim::new(LockKey::new("k").unwrap(), owner, ttl, true)
     }
 
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(memory.release(&holder).await.unwrap(), Released::NotHeld);
         for number in 0..1_000 {
             let key = LockKey::new(format!("k{number}")).unwrap();
-            let owner = OwnerToken::fresh(&OwnerLabel::new("test"), ProcessRandom::get().unwrap());
+            let owner = OwnerToken::fresh(&OwnerLabel::new("test", ProcessRandom::get().unwrap()), 1);
             assert!(granted(&memory, &Claim::new(key, owner, MS * 60_000, false)).await);
         }
         assert!(memory.locks().queues.is_empty());

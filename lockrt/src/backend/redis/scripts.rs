@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use once_cell::sync::Lazy;
-use redis::{Cmd, Value};
+use redis::{Cmd, ToRedisArgs, Value};
 
 use crate::backend::redis::failure;
-use crate::backend::redis::names::{Names, queue_of};
+use crate::backend::redis::names::{Names, offer_to, queue_of, value_of};
 use crate::backend::redis::places::Unwanted;
+use crate::backend::redis::slots::slot_of;
 use crate::claim::{Attempt, Claim, Released, Renewed};
 use crate::error::BackendError;
 use crate::token::FencingToken;
@@ -22,6 +23,9 @@ const OFFER_MS: u64 = 200;
 
 /// How many locks one call renews; the server does nothing else meanwhile, for about 0.2 ms.
 pub(super) const LOCKS_PER_CALL: usize = 100;
+
+/// Room for the names and values that stand in a command beside those of the lock; more is made if it must.
+pub(super) const NAMES: usize = 160;
 
 /// A hundred years: far above every TTL in use, and far below where the server's clock overflows.
 const LONGEST_TTL_MS: u64 = 100 * 365 * 24 * 3_600 * 1_000;
@@ -72,28 +76,26 @@ impl From<Answer> for Attempt {
 
 /// An attempt that takes no place in the queue.
 pub(super) fn acquire(claim: &Claim, names: &Names) -> Result<Cmd, BackendError> {
-    let (lock, owner, ttl_ms) = (claim.key().as_str(), claim.owner().wire(), usable_ttl_ms(claim)?);
-    let fence = names.fence_of(lock);
-    let mut cmd = ACQUIRE.call(2, 4, lock.len() + fence.len() + owner.len() + 20);
-    cmd.arg(lock).arg(fence).arg(owner).arg(ttl_ms);
+    let (lock, ttl_ms) = (claim.key().as_str(), usable_ttl_ms(claim)?);
+    let mut cmd = ACQUIRE.call(2, 4, lock.len() + NAMES);
+    cmd.arg(lock).arg(names.fence_of(slot_of(lock))).arg(value_of(claim.owner())).arg(ttl_ms);
     Ok(cmd)
 }
 
 /// An attempt that takes a place if the lock is held; `again` if the claim may have it by now.
 pub(super) fn line_up(claim: &Claim, names: &Names, again: bool) -> Result<Cmd, BackendError> {
-    let (lock, owner, ttl_ms) = (claim.key().as_str(), claim.owner().wire(), usable_ttl_ms(claim)?);
-    let (fence, queue, place) = (names.fence_of(lock), queue_of(lock), place_of(claim, &owner, names));
-    let bytes = lock.len() + fence.len() + queue.len() + owner.len() + place.len() + 20;
-    let mut cmd = ACQUIRE.call(3, 7, bytes);
-    cmd.arg(lock).arg(fence).arg(queue).arg(owner).arg(ttl_ms).arg(place);
+    let (lock, ttl_ms) = (claim.key().as_str(), usable_ttl_ms(claim)?);
+    let mut cmd = ACQUIRE.call(3, 7, 2 * (lock.len() + NAMES));
+    cmd.arg(lock).arg(names.fence_of(slot_of(lock))).arg(queue_of(lock));
+    cmd.arg(value_of(claim.owner())).arg(ttl_ms).arg(place_of(claim, names));
     if again {
         cmd.arg(1);
     }
     Ok(cmd)
 }
 
-fn place_of(claim: &Claim, owner: &str, names: &Names) -> String {
-    names.place_of(owner, claim.ttl_ms().clamp(1, OFFER_MS))
+fn place_of<'a>(claim: &'a Claim, names: &'a Names) -> impl ToRedisArgs + 'a {
+    names.place_of(claim.owner(), claim.ttl_ms().clamp(1, OFFER_MS))
 }
 
 pub(super) fn acquired(answer: &Value) -> Result<Answer, BackendError> {
@@ -115,22 +117,18 @@ pub(super) fn acquired(answer: &Value) -> Result<Answer, BackendError> {
 }
 
 pub(super) fn release(claim: &Claim, names: &Names) -> Cmd {
-    let owner = claim.owner().wire();
-    let place = claim.waits().then(|| place_of(claim, &owner, names));
-    free(claim.key().as_str(), &owner, place.as_deref())
+    let place = claim.waits().then(|| place_of(claim, names));
+    free(claim.key().as_str(), value_of(claim.owner()), place)
 }
 
 /// Hands an offer on that was not taken, and spares the lock if it was.
 pub(super) fn decline(unwanted: &Unwanted) -> Cmd {
-    // The value under which a lock is offered; one that was taken has no `?`.
-    free(&unwanted.lock, &format!("{}?", unwanted.owner), None)
+    free(&unwanted.lock, offer_to(&unwanted.owner), None::<&str>)
 }
 
-fn free(lock: &str, owner: &str, place: Option<&str>) -> Cmd {
-    let queue = queue_of(lock);
-    let bytes = lock.len() + queue.len() + owner.len() + place.map_or(0, str::len);
-    let mut cmd = RELEASE.call(2, 4, bytes);
-    cmd.arg(lock).arg(queue).arg(owner).arg(place);
+fn free(lock: &str, value: impl ToRedisArgs, place: Option<impl ToRedisArgs>) -> Cmd {
+    let mut cmd = RELEASE.call(2, 4, 2 * (lock.len() + NAMES));
+    cmd.arg(lock).arg(queue_of(lock)).arg(value).arg(place);
     cmd
 }
 
@@ -150,7 +148,7 @@ pub(super) fn renew(claims: &[&Claim]) -> Cmd {
         cmd.arg(claim.key().as_str());
     }
     for claim in claims {
-        cmd.arg(claim.owner().wire()).arg(claim.ttl_ms());
+        cmd.arg(value_of(claim.owner())).arg(claim.ttl_ms());
     }
     cmd
 }

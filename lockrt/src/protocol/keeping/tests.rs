@@ -27,7 +27,7 @@ fn terms() -> Terms {
 }
 
 fn claim() -> Claim {
-    let owner = OwnerToken::fresh(&OwnerLabel::new("test"), ProcessRandom::get().unwrap());
+    let owner = OwnerToken::fresh(&OwnerLabel::new("test", ProcessRandom::get().unwrap()), 1);
     Claim::new(LockKey::new("k").unwrap(), owner, ms(TTL), true)
 }
 

@@ -144,7 +144,7 @@ impl World {
     fn add_caller(&mut self, wish: Wish, plan: &Plan) {
         let id = u64::try_from(self.callers.len()).unwrap();
         let key = LockKey::new(format!("key {}", wish.key)).unwrap();
-        let owner = OwnerToken::fresh(&OwnerLabel::new("simulated"), ProcessRandom::get().unwrap());
+        let owner = OwnerToken::fresh(&OwnerLabel::new("simulated", ProcessRandom::get().unwrap()), 1);
         let waits = wish.contention != crate::policy::Contention::Fail;
         let claim = Claim::new(key.clone(), owner, wish.ttl, waits);
         let terms = Terms {
