@@ -46,17 +46,24 @@ impl Effect {
 
 /// Effects run when this is dropped: after the desk is unlocked, since they run code of others.
 #[derive(Default)]
-pub(super) struct After(Vec<Effect>);
+pub(super) struct After {
+    /// As many as the release of an ordinary lock has; they need no room of their own.
+    first: [Option<Effect>; 2],
+    more: Vec<Effect>,
+}
 
 impl After {
     pub(super) fn push(&mut self, effect: Effect) {
-        self.0.push(effect);
+        match self.first.iter_mut().find(|place| place.is_none()) {
+            Some(place) => *place = Some(effect),
+            None => self.more.push(effect),
+        }
     }
 }
 
 impl Drop for After {
     fn drop(&mut self) {
-        for effect in self.0.drain(..) {
+        for effect in self.first.iter_mut().filter_map(Option::take).chain(self.more.drain(..)) {
             effect.run();
         }
     }

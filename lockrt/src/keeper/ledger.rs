@@ -1,6 +1,6 @@
 //! The claims of one keeper: the machine, and what it does not know of each claim.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +15,12 @@ use crate::keeper::errand::Call;
 use crate::keeper::signals::{Letter, Signals};
 use crate::keeper::timers::Timers;
 use crate::key::LockKey;
+use crate::protocol::due::Due;
 use crate::protocol::keeping::{Event, Keeping};
 use crate::protocol::kept::{Action, Id, Remains, Told};
+
+/// Room for so many claims is not given back.
+const SPARSE: usize = 1_024;
 
 /// Behind the desk's mutex. Nothing here runs code of others, or talks to the lock service.
 #[derive(Default)]
@@ -25,7 +29,7 @@ pub(super) struct Ledger {
     pub(super) seats: HashMap<Id, Seat>,
     pub(super) timers: Timers,
     /// When the calls that callers make themselves are given up.
-    pub(super) cuts: BTreeSet<(Moment, Id)>,
+    pub(super) cuts: Due,
     pub(super) work: Vec<Work>,
     pub(super) actions: Vec<Action>,
     pub(super) closing: Vec<oneshot::Sender<Remains>>,
@@ -112,7 +116,7 @@ impl Rest {
 
 impl Ledger {
     pub(super) fn next_due(&self) -> Option<Moment> {
-        let cut = self.cuts.first().map(|(at, _)| *at);
+        let cut = self.cuts.first().map(|(at, _)| at);
         [self.machine.next_due(), self.timers.next_due(), cut].into_iter().flatten().min()
     }
 
@@ -162,6 +166,9 @@ impl Ledger {
                 self.stop_waiting(id, Woken::No);
                 let _ = self.comes_in(id);
                 if let Some(seat) = self.seats.remove(&id) {
+                    if self.seats.capacity() > SPARSE && self.seats.len() < self.seats.capacity() / 8 {
+                        self.seats.shrink_to(2 * self.seats.len());
+                    }
                     if seat.releasing {
                         seat.signals.post(Letter::Released(Released::Deferred));
                         after.push(Effect::Call(Arc::clone(&seat.signals)));
@@ -201,13 +208,20 @@ impl Ledger {
     pub(super) fn goes_out(&mut self, id: Id, out: Out) {
         if let Some(seat) = self.seats.get_mut(&id) {
             seat.errand = Some(out);
-            self.cuts.insert((out.until, id));
+            self.cuts.set(out.until, id);
         }
+        self.tidy();
+    }
+
+    fn tidy(&mut self) {
+        let seats = &self.seats;
+        let out = |id| seats.get(&id).and_then(|seat| seat.errand);
+        self.cuts.tidy(|at, id| out(id).is_some_and(|out| out.until == at));
     }
 
     pub(super) fn comes_in(&mut self, id: Id) -> Option<Out> {
         let out = self.seats.get_mut(&id)?.errand.take()?;
-        self.cuts.remove(&(out.until, id));
+        self.tidy();
         Some(out)
     }
 
@@ -216,9 +230,9 @@ impl Ledger {
         while let Some(timer) = self.timers.take_due(now) {
             after.push(Effect::Timer(timer));
         }
-        while let Some(&(at, id)) = self.cuts.first() {
-            if at > now {
-                break;
+        while let Some((at, id)) = self.cuts.take(now) {
+            if self.seats.get(&id).and_then(|seat| seat.errand).is_none_or(|out| out.until != at) {
+                continue;
             }
             let Some(out) = self.comes_in(id) else { break };
             let within = out.until.since(out.sent).as_millis();

@@ -1,16 +1,19 @@
 //! Every claim of one keeper: what is due when, and how a shutdown ends.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::claim::{Attempt, Claim, Released, Renewed};
 use crate::clock::Moment;
 use crate::error::{BackendError, LossReason};
 use crate::key::LockKey;
+use crate::protocol::due::Due;
 use crate::protocol::kept::{Action, Goes, Id, Kept, Parting, Remains, Terms, Told};
 
 /// How long a shutdown goes on after its time-out, to release what it took from running bodies.
 const GRACE: Duration = Duration::from_secs(1);
+/// Room for so many claims is not given back.
+const SPARSE: usize = 1_024;
 /// How many leases are renewed in one call.
 const BATCH: usize = 100;
 
@@ -36,9 +39,8 @@ pub(crate) enum Event {
 /// Every claim of one keeper.
 #[derive(Debug, Default)]
 pub(crate) struct Keeping {
-    /// In the order of their registration, so that the same events give the same actions.
-    entries: BTreeMap<Id, Kept>,
-    due: BTreeSet<(Moment, Id)>,
+    entries: HashMap<Id, Kept>,
+    due: Due,
     closing: Option<Closing>,
 }
 
@@ -76,6 +78,8 @@ impl Keeping {
         }
         self.tick(now, actions);
         self.close_if_done(now, actions);
+        let entries = &self.entries;
+        self.due.tidy(|at, id| entries.get(&id).is_some_and(|entry| entry.due == Some(at)));
     }
 
     /// The same, as a list.
@@ -88,7 +92,7 @@ impl Keeping {
 
     /// When something is due next.
     pub(crate) fn next_due(&self) -> Option<Moment> {
-        let first = self.due.first().map(|(at, _)| *at);
+        let first = self.due.first().map(|(at, _)| at);
         let closing = self.closing.as_ref().filter(|closing| !closing.told);
         let end = closing.map(|c| if c.cut { c.until + GRACE } else { c.until });
         first.into_iter().chain(end).min()
@@ -139,27 +143,37 @@ impl Keeping {
         step: impl FnOnce(&mut Kept, &mut Vec<Action>) -> Goes,
     ) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
-        let goes = step(entry, actions);
-        if let Some(at) = entry.due.take() {
-            self.due.remove(&(at, id));
-        }
-        match goes {
+        match step(entry, actions) {
             Goes::On => {
-                entry.due = entry.next_due();
-                self.due.extend(entry.due.map(|at| (at, id)));
+                let next = entry.next_due();
+                if let Some(at) = next
+                    && entry.due != next
+                {
+                    self.due.set(at, id);
+                }
+                entry.due = next;
             }
             Goes::Over => {
                 self.entries.remove(&id);
+                self.shrink();
                 actions.push(Action::Forget(id));
             }
         }
     }
 
+    /// After many claims few are left: the room of the many is given back.
+    fn shrink(&mut self) {
+        if self.entries.capacity() > SPARSE && self.entries.len() < self.entries.capacity() / 8 {
+            self.entries.shrink_to(2 * self.entries.len());
+        }
+    }
+
     fn tick(&mut self, now: Moment, actions: &mut Vec<Action>) {
         let mut renewals = Vec::new();
-        while let Some(&(at, id)) = self.due.first() {
-            if at > now {
-                break;
+        while let Some((at, id)) = self.due.take(now) {
+            match self.entries.get_mut(&id) {
+                Some(entry) if entry.due == Some(at) => entry.due = None,
+                _ => continue,
             }
             self.with(id, actions, |entry, actions| entry.tick(id, now, &mut renewals, actions));
         }
@@ -179,8 +193,12 @@ impl Keeping {
         }
     }
 
+    /// In the order of their registration, so that the same events give the same actions.
     fn ids(&self, wanted: impl Fn(&Kept) -> bool) -> Vec<Id> {
-        self.entries.iter().filter(|(_, entry)| wanted(entry)).map(|(id, _)| *id).collect()
+        let wanted = self.entries.iter().filter(|(_, entry)| wanted(entry));
+        let mut ids: Vec<Id> = wanted.map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        ids
     }
 
     fn close_if_done(&mut self, now: Moment, actions: &mut Vec<Action>) {
@@ -197,10 +215,11 @@ impl Keeping {
             return;
         }
         let list = |resting: bool| {
-            let chosen = self.entries.values().filter(move |entry| entry.is_resting() == resting);
-            chosen.map(|entry| (entry.terms.name, entry.terms.key.clone()))
+            let chosen = self.ids(|entry| entry.is_resting() == resting);
+            let chosen = chosen.iter().filter_map(|id| self.entries.get(id));
+            chosen.map(|entry| (entry.terms.name, entry.terms.key.clone())).collect::<Vec<_>>()
         };
-        let (unreleased, resting): (Vec<_>, Vec<_>) = (list(false).collect(), list(true).collect());
+        let (unreleased, resting) = (list(false), list(true));
         if let Some(closing) = &mut self.closing {
             closing.told = true;
             let mut kept = std::mem::take(&mut closing.kept);
