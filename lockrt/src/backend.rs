@@ -1,5 +1,6 @@
 //! Lock services.
 
+pub(crate) mod caller;
 pub(crate) mod contract;
 pub(crate) mod erased;
 pub(crate) mod hint;

@@ -17,6 +17,7 @@ pub struct FakeRedis {
 #[derive(Debug, Default)]
 struct State {
     refusal: Option<String>,
+    tells_time: bool,
     asked: HashMap<String, u64>,
 }
 
@@ -51,6 +52,11 @@ impl FakeRedis {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).refusal = None;
     }
 
+    /// Knows what time it is from now on.
+    pub fn tell_time(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).tells_time = true;
+    }
+
     /// How often it has been asked for this command, in capitals.
     #[must_use]
     pub fn asked(&self, command: &str) -> u64 {
@@ -71,7 +77,10 @@ async fn serve(client: TcpStream, state: Arc<Mutex<State>>) {
         let answer = {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             let name = words.first().map(|word| word.to_ascii_uppercase()).unwrap_or_default();
-            let answer = answer(&name, &words, state.refusal.as_deref());
+            let answer = match name.as_str() {
+                "TIME" if state.tells_time => "*2\r\n$10\r\n1700000000\r\n$1\r\n7\r\n".to_owned(),
+                _ => answer(&name, &words, state.refusal.as_deref()),
+            };
             *state.asked.entry(name).or_default() += 1;
             answer
         };
@@ -110,6 +119,8 @@ fn answer(name: &str, words: &[String], refusal: Option<&str>) -> String {
         ("EVALSHA", None) if second.ends_with(":fencing") => "$16\r\n1700000000000000\r\n".to_owned(),
         ("EVALSHA", None) if second.ends_with(":queue") => ":1\r\n".to_owned(),
         ("EVALSHA", None) => format!("*{keys}\r\n{}", ":1\r\n".repeat(keys)),
+        // As before version 7, so that every call is a script.
+        ("SET", _) => "-ERR syntax error\r\n".to_owned(),
         ("SCRIPT", _) => "$4\r\nsha1\r\n".to_owned(),
         ("INFO", _) => "$0\r\n\r\n".to_owned(),
         ("SUBSCRIBE", _) => format!(">3\r\n$9\r\nsubscribe\r\n${}\r\n{}\r\n:1\r\n", words[1].len(), words[1]),

@@ -32,11 +32,15 @@
 //! every 200 ms.
 
 mod connection;
+mod contended;
+mod direct;
 pub(crate) mod failure;
 mod link;
 mod names;
+mod native;
 mod places;
 mod scripts;
+mod server_clock;
 mod slots;
 mod url;
 
@@ -53,10 +57,13 @@ use crate::clock::Clock;
 use crate::error::{BackendError, Outcome, SetupError};
 use crate::masking::masked;
 use connection::{Connection, Ear, patience};
+use contended::Contended;
+use direct::Direct;
 use link::Link;
 use names::Names;
 use places::Place;
 use scripts::{Answer, LOCKS_PER_CALL, Script};
+use slots::slot_of;
 
 const CAPABILITIES: Capabilities =
     Capabilities::new("redis").fences(FenceStrength::Durable).wakes_on_release().queues_fairly();
@@ -74,6 +81,8 @@ const CALLS_PER_ROUND: usize = 8;
 /// keys: `maxmemory-policy noeviction`.
 pub struct Redis {
     link: Arc<Link>,
+    direct: Direct,
+    contended: Contended,
     url: String,
 }
 
@@ -89,7 +98,8 @@ impl Redis {
         let client = getrandom::u64()
             .map_err(|error| SetupError::System { what: "random numbers", reason: error.to_string() })?;
         let ear = Ear { names: Names::new("lockrt:", client), places: Arc::default() };
-        Ok(Self { link: Arc::new(Link::new(url::client(url)?, ear)), url: masked(url) })
+        let link = Arc::new(Link::new(url::client(url)?, ear));
+        Ok(Self { link, direct: Direct::new(), contended: Contended::new(), url: masked(url) })
     }
 
     /// Sets what stands before the names of the keys with the fencing tokens, and of the channels on
@@ -124,7 +134,15 @@ impl Redis {
 
     /// One call of `script` for a lock of this TTL. The script is loaded if the server has forgotten it.
     async fn call(&self, script: &Script, cmd: &redis::Cmd, ttl: Duration) -> Result<Value, BackendError> {
-        self.call_on(&*self.link.connection().await?, script, cmd, ttl).await
+        self.call_on(&*self.connection().await?, script, cmd, ttl).await
+    }
+
+    /// The connection for a call that leaves no place in a queue.
+    async fn connection(&self) -> Result<Arc<Connection>, BackendError> {
+        match self.direct.connection(self.link.client(), self.link.ear()) {
+            Some(connection) => Ok(connection),
+            None => self.link.connection().await,
+        }
     }
 
     async fn call_on(
@@ -184,6 +202,28 @@ impl Redis {
             .collect()
     }
 
+    /// One attempt by the script.
+    async fn try_by_script(&self, claim: &Claim) -> Result<Answer, BackendError> {
+        if !claim.waits() {
+            let cmd = scripts::acquire(claim, self.link.names())?;
+            return scripts::acquired(&self.call(&scripts::ACQUIRE, &cmd, claim.ttl()).await?);
+        }
+        let owner = claim.owner().wire();
+        let (place, again) = self.link.places().enter(&owner);
+        place.hint.forget();
+        let answer = self.line_up(claim, &place, again).await;
+        match &answer {
+            Ok(Answer::Granted(_)) => self.link.places().leave(&owner),
+            Ok(Answer::Held { called: false, .. }) => place.hint.look_at(Clock::system().now() + look(claim)),
+            // Nobody will release what was never sent.
+            Err(error) if !again && error.outcome() == Outcome::NotApplied => {
+                self.link.places().leave(&owner);
+            }
+            Ok(Answer::Held { .. }) | Err(_) => {}
+        }
+        answer
+    }
+
     /// One attempt of a claim that waits: if the lock is held it takes a place in the queue.
     async fn line_up(&self, claim: &Claim, place: &Place, again: bool) -> Result<Answer, BackendError> {
         let connection = self.link.connection().await?;
@@ -231,22 +271,14 @@ impl Backend for Redis {
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt, BackendError> {
-        if !claim.waits() {
-            let cmd = scripts::acquire(claim, self.link.names())?;
-            return Ok(scripts::acquired(&self.call(&scripts::ACQUIRE, &cmd, claim.ttl()).await?)?.into());
+        scripts::usable_ttl_ms(claim)?;
+        let slot = slot_of(claim.key().as_str());
+        if let Some(token) = self.try_natively(claim, slot).await? {
+            return Ok(Attempt::Granted { fencing: Some(token) });
         }
-        let owner = claim.owner().wire();
-        let (place, again) = self.link.places().enter(&owner);
-        place.hint.forget();
-        let answer = self.line_up(claim, &place, again).await;
-        match &answer {
-            Ok(Answer::Granted(_)) => self.link.places().leave(&owner),
-            Ok(Answer::Held { called: false, .. }) => place.hint.look_at(Clock::system().now() + look(claim)),
-            // Nobody will release what was never sent.
-            Err(error) if !again && error.outcome() == Outcome::NotApplied => {
-                self.link.places().leave(&owner);
-            }
-            Ok(Answer::Held { .. }) | Err(_) => {}
+        let answer = self.try_by_script(claim).await;
+        if let Ok(Answer::Held { .. }) = &answer {
+            self.contended.note(slot, Clock::system().now());
         }
         answer.map(Attempt::from)
     }

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::backend::caller::polled_in;
 use crate::backend::erased::Boxed;
 use crate::claim::{Attempt, Released};
 use crate::clock::Moment;
@@ -85,10 +86,7 @@ impl Future for Errand {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let Some(mut call) = self.call.take() else { return Poll::Pending };
-        let polled = {
-            let _runtime = self.desk.runtime.enter();
-            Pin::new(&mut call).poll(cx)
-        };
+        let polled = polled_in(&self.desk.runtime, || Pin::new(&mut call).poll(cx));
         match polled {
             Poll::Ready(answered) => {
                 discard(call);

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::places::{Places, Unwanted};
 use crate::backend::redis::scripts::{self, ACQUIRE, RELEASE, RENEW};
+use crate::backend::redis::server_clock::{Estimate, ServerClock};
 use crate::clock::{Clock, Moment};
 
 /// How long an attempt to connect may take, the name look-up and the greeting included.
@@ -37,13 +38,24 @@ pub(super) fn patience(ttl: Duration) -> Duration {
 /// How many calls may queue up before further ones wait their turn.
 const QUEUE: usize = 1_024;
 
-/// How every connection is made; its receiver of pushed messages is its own.
-pub(super) fn settings() -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new()
-        // The keeper bounds each call; the driver's own time-out would only guess.
-        .set_response_timeout(None)
-        .set_connection_timeout(Some(CONNECT))
-        .set_pipeline_buffer_size(QUEUE)
+/// In whose runtime a connection lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Home {
+    /// The keeper's: it hears what becomes of places in queues.
+    Keeper,
+    /// A caller's, which may have no timers.
+    Caller,
+}
+
+impl Home {
+    /// How its connections are made; their receivers of pushed messages are their own.
+    pub(super) fn settings(self) -> AsyncConnectionConfig {
+        AsyncConnectionConfig::new()
+            // The keeper bounds each call; the driver's own time-out would only guess.
+            .set_response_timeout(None)
+            .set_connection_timeout((self == Self::Keeper).then_some(CONNECT))
+            .set_pipeline_buffer_size(QUEUE)
+    }
 }
 
 /// A connection that has been greeted. It dies once and is then replaced by a new one.
@@ -56,10 +68,14 @@ pub(super) struct Connection {
     ended: Arc<watch::Sender<bool>>,
     /// Whether the server tells it what becomes of places in queues.
     hears: AtomicBool,
+    /// The time there; of this server, so that another one is asked anew.
+    clock: ServerClock,
+    /// Whether the server knows `SET .. NX GET`, as far as one can tell.
+    native: AtomicBool,
 }
 
 /// What a client listens for on its connections.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Ear {
     pub(super) names: Names,
     pub(super) places: Arc<Places>,
@@ -72,6 +88,7 @@ impl Connection {
         client: &Client,
         settings: AsyncConnectionConfig,
         ear: &Ear,
+        home: Home,
     ) -> RedisResult<(Arc<Self>, Option<String>)> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let ended = Arc::new(watch::channel(false).0);
@@ -80,26 +97,43 @@ impl Connection {
         let settings = settings.set_push_sender(receiver);
         let driver = client.get_multiplexed_async_connection_with_config(&settings).await?;
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        let (silence, hears) = (Mutex::new(Silence::new()), AtomicBool::new(false));
-        let connection = Arc::new(Self { driver, number, silence, ended, hears });
+        let silence = Mutex::new(Silence::new());
+        let (hears, native) = (AtomicBool::new(false), AtomicBool::new(true));
+        let clock = ServerClock::default();
+        let connection = Arc::new(Self { driver, number, silence, ended, hears, clock, native });
         // Weak: the driver's task owns the receiver, and must end with the connection.
         let _ = back.set(Arc::downgrade(&connection));
-        let memory = tokio::time::timeout(CONNECT, connection.set_up(&ear.names.channel())).await;
-        let memory = memory.map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))??;
+        let memory = match home {
+            // Nobody waits for it, and a peer that is silent is found out by keep-alive.
+            Home::Caller => connection.prepare().await?,
+            Home::Keeper => tokio::time::timeout(CONNECT, connection.set_up(ear.names.channel()))
+                .await
+                .map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))??,
+        };
         Ok((connection, memory))
     }
 
-    /// Listens, and loads the scripts ahead of their first calls. A server that refuses will say so again then.
+    /// Listens and prepares.
     async fn set_up(&self, channel: &str) -> RedisResult<Option<String>> {
-        let mut pipeline = redis::pipe();
-        pipeline.add_command(ACQUIRE.load()).add_command(RENEW.load()).add_command(RELEASE.load());
-        pipeline.cmd("INFO").arg("memory").ignore_errors();
         let mut driver = self.driver.clone();
         let listening = self.watched(SILENCE, driver.subscribe(channel));
-        let (listens, answers) = tokio::join!(listening, self.ask_all(&pipeline, SILENCE));
+        let (listens, memory) = tokio::join!(listening, self.prepare());
         // This user may not listen, perhaps; then nobody calls its claims, and they look by themselves.
         self.hears.store(listens.is_ok(), Ordering::Release);
-        let memory = answers?.pop().and_then(Result::ok);
+        memory
+    }
+
+    /// Asks for the time, and loads the scripts ahead of their first calls. A server that refuses will say so
+    /// again then.
+    async fn prepare(&self) -> RedisResult<Option<String>> {
+        let mut pipeline = redis::pipe();
+        pipeline.add_command(ACQUIRE.load()).add_command(RENEW.load()).add_command(RELEASE.load());
+        pipeline.cmd("TIME").cmd("INFO").arg("memory").ignore_errors();
+        let mut answers = self.ask_all(&pipeline, SILENCE).await?;
+        let memory = answers.pop().and_then(Result::ok);
+        if let Some(Ok(time)) = answers.pop() {
+            self.told_time(&time);
+        }
         Ok(memory.and_then(|memory| redis::from_redis_value(memory).ok()))
     }
 
@@ -111,11 +145,37 @@ impl Connection {
         self.hears.load(Ordering::Acquire)
     }
 
+    /// The time at the server, if the lock may be taken by plain commands.
+    pub(super) fn server_time(&self, now: Moment) -> Option<Estimate> {
+        if self.native.load(Ordering::Relaxed) { self.clock.at(now) } else { None }
+    }
+
+    /// Takes in an answer to `TIME` that has just arrived.
+    pub(super) fn told_time(&self, answer: &Value) {
+        self.clock.told(answer, Clock::system().now());
+    }
+
+    /// The server is too old for an attempt by plain commands.
+    pub(super) fn has_no_native_attempt(&self) {
+        self.native.store(false, Ordering::Relaxed);
+    }
+
     /// One command, one round trip. Dropped unanswered, it ends a connection that has been silent
     /// for longer than `patience`.
     pub(super) async fn ask(&self, cmd: &Cmd, patience: Duration) -> RedisResult<Value> {
         let mut driver = self.driver.clone();
-        self.watched(patience, cmd.query_async(&mut driver)).await
+        // As `query_async`, but for the box that it puts the call in.
+        self.watched(patience, async { driver.send_packed_command(cmd).await?.extract_error() }).await
+    }
+
+    /// The same for several commands, whose refusals are among the answers.
+    pub(super) async fn ask_together(
+        &self,
+        pipeline: &Pipeline,
+        patience: Duration,
+    ) -> RedisResult<Vec<Value>> {
+        let mut driver = self.driver.clone();
+        self.watched(patience, driver.send_packed_commands(pipeline, 0, pipeline.len())).await
     }
 
     /// Several commands in one round trip, each with its own answer.

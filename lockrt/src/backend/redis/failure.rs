@@ -39,7 +39,7 @@ fn refusal(error: &RedisError) -> Option<BackendError> {
         return Some(if old { too_old() } else { missing_command() });
     }
     // Forms of known commands: `ZADD .. GT` came with version 6.2.
-    if code == "ERR" && detail.contains("syntax error") {
+    if is_syntax_error(error) {
         return Some(missing_command());
     }
     let (reason, permanent) = known(code)
@@ -67,6 +67,11 @@ pub(super) fn is_deposed(error: &RedisError) -> bool {
 
 pub(super) fn is_no_script(error: &RedisError) -> bool {
     is(error, "NOSCRIPT")
+}
+
+/// A form of a command that this server does not know.
+pub(super) fn is_syntax_error(error: &RedisError) -> bool {
+    error.code() == Some("ERR") && error.detail().is_some_and(|detail| detail.contains("syntax error"))
 }
 
 fn is(error: &RedisError, code: &str) -> bool {

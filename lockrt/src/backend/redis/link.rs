@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::{AsyncConnectionConfig, Client, RedisError};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::backend::redis::connection::{self, Connection, Ear};
+use crate::backend::redis::connection::{Connection, Ear, Home};
 use crate::backend::redis::failure;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::places::Places;
@@ -23,6 +24,7 @@ type Opened = Result<Arc<Connection>, BackendError>;
 pub(super) struct Link {
     client: Client,
     settings: AsyncConnectionConfig,
+    home: Home,
     ear: Ear,
     warn: fn(&str),
     state: Mutex<State>,
@@ -46,10 +48,20 @@ enum Phase {
 
 impl Link {
     pub(super) fn new(client: Client, ear: Ear) -> Self {
+        Self::at(Home::Keeper, client, ear)
+    }
+
+    /// The way from the runtime of a caller.
+    pub(super) fn of_caller(client: Client, ear: Ear) -> Self {
+        Self::at(Home::Caller, client, ear)
+    }
+
+    fn at(home: Home, client: Client, ear: Ear) -> Self {
         let (phase, last_failure) = (Phase::Idle, Moment::from_nanos(0));
         Self {
             client,
-            settings: connection::settings(),
+            settings: home.settings(),
+            home,
             ear,
             warn: |_| {},
             state: Mutex::new(State { phase, failures: Backoff::unanswered(), last_failure }),
@@ -62,6 +74,14 @@ impl Link {
 
     pub(super) fn name_by(&mut self, names: Names) {
         self.ear.names = names;
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(super) fn ear(&self) -> &Ear {
+        &self.ear
     }
 
     pub(super) fn names(&self) -> &Names {
@@ -86,7 +106,10 @@ impl Link {
                 }
                 Phase::Opening(opening) if opening.has_changed().is_ok() => opening.clone(),
                 _ => {
-                    let opening = self.start_opening()?;
+                    let runtime = Handle::try_current().map_err(|_| {
+                        BackendError::not_applied("the Redis backend runs on a tokio runtime").permanent()
+                    })?;
+                    let opening = self.start_opening(&runtime);
                     state.phase = Phase::Opening(opening.clone());
                     opening
                 }
@@ -96,6 +119,24 @@ impl Link {
             Ok(Some(opened)) => opened.clone(),
             _ => Err(BackendError::not_applied("the runtime that was connecting to Redis has ended")),
         }
+    }
+
+    /// The connection if there is one by now, else an attempt to make one in `runtime` begins, unless one
+    /// has failed just before.
+    pub(super) fn ready(self: &Arc<Self>, runtime: &Handle) -> Option<Arc<Connection>> {
+        let mut state = self.state();
+        match &state.phase {
+            Phase::Open(connection) if connection.is_usable() => return Some(Arc::clone(connection)),
+            Phase::Open(_) => state.fail(BackendError::unknown("the connection to Redis broke")),
+            Phase::Failed(until, _) if Clock::system().now() < *until => {}
+            Phase::Opening(opening) if opening.has_changed().is_ok() => {}
+            // Whoever was connecting is gone without a word: that runtime has no network.
+            Phase::Opening(_) => {
+                state.phase = Phase::Failed(Moment::FAR, BackendError::not_applied("no network here"));
+            }
+            Phase::Idle | Phase::Failed(..) => state.phase = Phase::Opening(self.start_opening(runtime)),
+        }
+        None
     }
 
     /// What `error` means for a call on `connection`. A server that was deposed is left: its name may
@@ -114,26 +155,25 @@ impl Link {
         failure
     }
 
-    fn start_opening(self: &Arc<Self>) -> Result<watch::Receiver<Option<Opened>>, BackendError> {
-        let runtime = tokio::runtime::Handle::try_current().map_err(|_| {
-            BackendError::not_applied("the Redis backend runs on a tokio runtime").permanent()
-        })?;
+    fn start_opening(self: &Arc<Self>, runtime: &Handle) -> watch::Receiver<Option<Opened>> {
         let (sender, receiver) = watch::channel(None);
         let link = Arc::clone(self);
         runtime.spawn(async move {
             let (opened, memory) = link.open().await;
             sender.send_replace(Some(opened));
             // Last, since nobody knows what the receiver of warnings does.
-            if let Some(warning) = memory.as_deref().and_then(may_evict) {
+            if link.home == Home::Keeper
+                && let Some(warning) = memory.as_deref().and_then(may_evict)
+            {
                 (link.warn)(&warning);
             }
         });
-        Ok(receiver)
+        receiver
     }
 
     /// Connects once. Gives also what the server says of its memory.
     async fn open(&self) -> (Opened, Option<String>) {
-        let opened = Connection::open(&self.client, self.settings.clone(), &self.ear).await;
+        let opened = Connection::open(&self.client, self.settings.clone(), &self.ear, self.home).await;
         let mut state = self.state();
         match opened {
             Ok((connection, memory)) => {
@@ -212,7 +252,7 @@ mod tests {
         let leads_to = Arc::new(AtomicU16::new(first.local_addr().unwrap().port()));
         let ear = Ear { names: Names::new("lockrt:", 1), places: Arc::default() };
         let mut link = Link::new(Client::open("redis://locks.example:6379").unwrap(), ear);
-        link.settings = connection::settings().set_dns_resolver(Name(Arc::clone(&leads_to)));
+        link.settings = Home::Keeper.settings().set_dns_resolver(Name(Arc::clone(&leads_to)));
         let link = Arc::new(link);
         for server in [first, second] {
             leads_to.store(server.local_addr().unwrap().port(), Ordering::Relaxed);
