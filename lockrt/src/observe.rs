@@ -58,6 +58,13 @@ pub(crate) fn refused(name: &'static str, backend: &'static str, error: &LockErr
     });
 }
 
+/// Whether anybody wants to know of renewals that went well.
+pub(crate) fn hears_renewals() -> bool {
+    let mut hears = false;
+    guarded(|| hears = tracing::enabled!(tracing::Level::DEBUG));
+    hears
+}
+
 pub(crate) fn renewed(name: &'static str, key: &LockKey) {
     guarded(|| debug!(name, key = %key, "lock renewed"));
 }

@@ -145,14 +145,19 @@ impl Driver {
     }
 
     fn renewed(&self, sent: Moment, answers: Vec<(Id, Option<Renewed>)>) {
-        let ids: Vec<Id> = answers.iter().map(|(id, _)| *id).collect();
-        let told: Vec<Option<Renewed>> = answers.iter().map(|(_, answer)| answer.clone()).collect();
+        // A loss is told as such, and nobody may want to hear of renewals that went well.
+        let is_told = |answer: &Option<Renewed>| match answer {
+            Some(Renewed::Extended) => observe::hears_renewals(),
+            Some(Renewed::Gone) => false,
+            Some(Renewed::Unknown(_)) | None => true,
+        };
+        let told = answers.iter().filter(|(_, answer)| is_told(answer));
+        let (ids, told): (Vec<Id>, Vec<Option<Renewed>>) = told.cloned().unzip();
         self.desk.step(Event::Renewed { sent, answers });
         for (named, answer) in self.desk.names(&ids).into_iter().zip(&told) {
             let Some((name, key)) = named else { continue };
             match answer {
                 Some(Renewed::Extended) => observe::renewed(name, &key),
-                // Told as the loss of the lease.
                 Some(Renewed::Gone) => {}
                 Some(Renewed::Unknown(error)) => observe::renewal_failed(name, &key, Some(error)),
                 None => observe::renewal_failed(name, &key, None),

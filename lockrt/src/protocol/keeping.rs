@@ -15,7 +15,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Room for so many claims is not given back.
 const SPARSE: usize = 1_024;
 /// How many leases are renewed in one call.
-const BATCH: usize = 100;
+const BATCH: usize = 128;
 
 /// What has happened.
 #[derive(Debug)]
@@ -177,7 +177,21 @@ impl Keeping {
             }
             self.with(id, actions, |entry, actions| entry.tick(id, now, &mut renewals, actions));
         }
-        actions.extend(renewals.chunks(BATCH).map(|batch| Action::Renew(batch.to_vec())));
+        self.batch(renewals, actions);
+    }
+
+    /// Puts leases of similar ttls into one call: each gives its answer as long as the shortest has.
+    fn batch(&self, mut renewals: Vec<Id>, actions: &mut Vec<Action>) {
+        let ttl = |id: &Id| self.entries.get(id).map(|entry| entry.claim.ttl()).unwrap_or_default();
+        // Stable, so that those of one ttl stay in the order in which they are due.
+        renewals.sort_by_cached_key(ttl);
+        let mut rest = renewals.as_slice();
+        while let Some(shortest) = rest.first().map(ttl) {
+            let similar = rest.iter().take(BATCH).take_while(|id| ttl(id) <= 2 * shortest).count();
+            let (batch, later) = rest.split_at(similar);
+            actions.push(Action::Renew(batch.to_vec()));
+            rest = later;
+        }
     }
 
     fn close(&mut self, until: Moment, now: Moment, actions: &mut Vec<Action>) {

@@ -1,19 +1,22 @@
 -- Gives each lock its ttl again if its owner still holds it.
--- KEYS: the locks. ARGV: for each lock the owner's value and the ttl in ms.
+-- KEYS: the locks. ARGV: the owner's value of each lock, then the ttl in ms of each lock, or one for all.
 -- Answers 1 (renewed) or 0 (not that owner's) for each lock. Never creates a key.
-for i = 1, #KEYS do
-  local ttl = tonumber(ARGV[2 * i])
+local call, try = redis.call, redis.pcall
+local locks = #KEYS
+for i = locks + 1, math.max(#ARGV, locks + 1) do
   -- PEXPIRE 0 deletes the key and answers 1.
-  if not (ttl and ttl >= 1) then
+  if not ((tonumber(ARGV[i]) or 0) >= 1) then
     return redis.error_reply('ERR a ttl is at least 1 ms')
   end
 end
+local each = #ARGV > locks + 1
 local answers = {}
-for i, lock in ipairs(KEYS) do
+for i = 1, locks do
+  local lock = KEYS[i]
   answers[i] = 0
   -- One key of another type must not fail the rest of the batch; its owner has lost it anyway.
-  if redis.pcall('GET', lock) == ARGV[2 * i - 1] then
-    answers[i] = redis.call('PEXPIRE', lock, ARGV[2 * i])
+  if try('GET', lock) == ARGV[i] then
+    answers[i] = call('PEXPIRE', lock, each and ARGV[locks + i] or ARGV[locks + 1])
   end
 end
 return answers

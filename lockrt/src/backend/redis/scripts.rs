@@ -21,8 +21,8 @@ pub(super) static RELEASE: Lazy<Script> = Lazy::new(|| Script::new(include_str!(
 /// behind a process that was stopped.
 const OFFER_MS: u64 = 200;
 
-/// How many locks one call renews; the server does nothing else meanwhile, for about 0.2 ms.
-pub(super) const LOCKS_PER_CALL: usize = 100;
+/// How many locks one call renews; the server does nothing else meanwhile, for less than 0.3 ms.
+pub(super) const LOCKS_PER_CALL: usize = 128;
 
 /// Room for the names and values that stand in a command beside those of the lock; more is made if it must.
 pub(super) const NAMES: usize = 160;
@@ -148,7 +148,13 @@ pub(super) fn renew(claims: &[&Claim]) -> Cmd {
         cmd.arg(claim.key().as_str());
     }
     for claim in claims {
-        cmd.arg(value_of(claim.owner())).arg(claim.ttl_ms());
+        cmd.arg(value_of(claim.owner()));
+    }
+    // An argument more for each lock costs the server a tenth of the renewal, and most have the same.
+    let ttl = claims.first().map(|claim| claim.ttl());
+    let ttls = if claims.iter().all(|claim| Some(claim.ttl()) == ttl) { 1 } else { claims.len() };
+    for claim in &claims[..ttls.min(claims.len())] {
+        cmd.arg(claim.ttl_ms());
     }
     cmd
 }

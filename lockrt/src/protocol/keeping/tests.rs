@@ -115,6 +115,32 @@ fn a_renewal_that_is_answered_after_the_deadline_tells_the_loss() {
 }
 
 #[test]
+fn leases_that_are_due_together_are_renewed_with_those_of_similar_ttls() {
+    let mut keeping = Keeping::default();
+    // Every one is due by 29 s, when the first are about to end.
+    for id in 0..300 {
+        let ttl = ms(if id % 3 == 0 { 80_000 } else { 30_000 });
+        let terms = Terms { renew_for: Some(ms(600_000)), ..terms() };
+        keeping.step(Event::Try { id, claim: claim().with_ttl(ttl), terms }, at(0));
+        let actions = granted(&mut keeping, id, 0, 0);
+        let [Action::Tell(_, Told::Granted { word, .. })] = actions.as_slice() else { panic!("{actions:?}") };
+        word.take();
+    }
+    let actions = tick(&mut keeping, 29_000);
+    let mut renewed = Vec::new();
+    for action in &actions {
+        let Action::Renew(ids) = action else { panic!("{action:?}") };
+        let ttls: Vec<_> = ids.iter().map(|id| keeping.claim(*id).unwrap().ttl()).collect();
+        let (shortest, longest) = (*ttls.iter().min().unwrap(), *ttls.iter().max().unwrap());
+        assert!(longest <= 2 * shortest && ids.len() <= BATCH, "{shortest:?} to {longest:?}");
+        renewed.extend_from_slice(ids);
+    }
+    renewed.sort_unstable();
+    assert_eq!(renewed, (0..300).collect::<Vec<_>>());
+    assert_eq!(actions.len(), 3, "200 and 100 of them in batches of {BATCH}");
+}
+
+#[test]
 fn errors_end_neither_renewal_nor_lease_and_leave_room_for_three_attempts() {
     let (mut keeping, word) = held(Terms { renew_for: Some(ms(60_000)), ..terms() });
     let (mut now, mut attempts) = (0, 0);
