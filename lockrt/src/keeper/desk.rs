@@ -4,6 +4,7 @@
 //! nobody a change of threads. The driver is woken only for what a caller cannot do: work that
 //! nobody waits for, and a moment earlier than the one at which it looks anyway.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -40,13 +41,16 @@ pub(super) struct Desk {
     looks: bool,
     /// Whose threads lock the ledger.
     process: u32,
+    /// There is no driver any more. As in the ledger, for those who need nothing else of it.
+    ended: AtomicBool,
     ledger: Mutex<Ledger>,
 }
 
 impl Desk {
     pub(super) fn new(backend: Arc<dyn DynBackend>, clock: Clock, runtime: Handle, looks: bool) -> Self {
         let (bell, process) = (Notify::new(), std::process::id());
-        Self { backend, clock, runtime, bell, looks, process, ledger: Mutex::default() }
+        let (ended, ledger) = (AtomicBool::new(false), Mutex::default());
+        Self { backend, clock, runtime, bell, looks, process, ended, ledger }
     }
 
     /// Registers an attempt of a caller. If the caller makes it itself, that is its errand.
@@ -293,6 +297,7 @@ impl Desk {
         let mut after = After::default();
         let mut ledger = self.ledger();
         ledger.ended = true;
+        self.ended.store(true, Ordering::Release);
         let work = std::mem::take(&mut ledger.work);
         let closing = std::mem::take(&mut ledger.closing);
         ledger.seats.values().for_each(|seat| after.push(Effect::Call(Arc::clone(&seat.signals))));
@@ -301,7 +306,7 @@ impl Desk {
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.ledger().ended
+        self.ended.load(Ordering::Acquire)
     }
 
     /// Unlocks the desk, wakes the driver if it would look too late, and runs the effects.
