@@ -84,7 +84,7 @@ impl LockKey {
         if prefix.is_empty() {
             return self.clone();
         }
-        Self(format!("{prefix}{}", self.0).into())
+        Self(joined(prefix, &self.0))
     }
 
     /// Accepts text whose values are encoded already, as the attribute writes it.
@@ -174,6 +174,17 @@ impl KeyBuilder {
         }
         Ok(LockKey(text.into()))
     }
+}
+
+/// One text of two. It stands on the stack first, where there is room: it is made for every lock.
+fn joined(prefix: &str, text: &str) -> Arc<str> {
+    let mut room = [0; MAX_STORED_BYTES + 64];
+    let (before, whole) = (prefix.len(), prefix.len() + text.len());
+    let Some(bytes) = room.get_mut(..whole) else { return [prefix, text].concat().into() };
+    bytes[..before].copy_from_slice(prefix.as_bytes());
+    bytes[before..].copy_from_slice(text.as_bytes());
+    // Two texts are one text.
+    std::str::from_utf8(bytes).map_or_else(|_| [prefix, text].concat().into(), Arc::from)
 }
 
 fn push_fixed(key: &mut String, c: char) {
@@ -391,6 +402,9 @@ mod tests {
         assert_ne!(forged.stored("shop:"), stored);
         let short = LockKey::new("k".repeat(255)).unwrap();
         assert_eq!(short.stored("").as_str(), short.as_str());
+        for prefix in ["shop:", &format!("{}:", "ü".repeat(100))] {
+            assert_eq!(short.stored(prefix).as_str(), format!("{prefix}{}", short.as_str()));
+        }
     }
 
     #[test]

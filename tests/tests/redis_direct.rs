@@ -119,10 +119,17 @@ async fn a_runtime_without_a_network_uses_the_keepers_connection() {
     let manager = LockManager::from_url(&server.url()).await.unwrap();
     let locking = manager.clone();
     let ended = tokio::task::spawn_blocking(move || {
-        Builder::new_current_thread().build().unwrap().block_on(locks(&locking, 80));
+        Builder::new_current_thread().build().unwrap().block_on(async {
+            for _ in 0..80 {
+                let guard = locking.acquire(&key("orders"), &POLICY).await.unwrap();
+                // Whoever finds out that there is no network tells it on this thread, which may take a while.
+                guard.release().await;
+            }
+        });
     });
     ended.await.unwrap();
     assert_eq!(connections(&server).await, 1);
+    until("the lock is freed", async || !server.has("lock:orders").await).await;
 }
 
 /// Wakes a thread.

@@ -43,7 +43,7 @@ mod tests {
         assert!(!contended.is_hot(16_383, now));
         contended.note(16_383, now);
         assert!(contended.is_hot(16_383, now + Duration::from_millis(999)));
-        assert!(!contended.is_hot(16_383, now + Duration::from_millis(1_000)));
+        assert!(!contended.is_hot(16_383, now + Duration::from_secs(1)));
         assert!(!contended.is_hot(7, now));
     }
 }

@@ -320,7 +320,7 @@ fn a_shutdown_does_not_wait_for_ever_and_names_what_it_leaves() {
 fn many_leases_are_renewed_in_few_calls_and_one_answer_concerns_one_lease() {
     let mut keeping = Keeping::default();
     let renewing = Terms { renew_for: Some(ms(60_000)), ..terms() };
-    for id in 0..250 {
+    for id in 0..300 {
         try_one(&mut keeping, id, renewing.clone(), 0);
         granted(&mut keeping, id, 0, 0);
     }
