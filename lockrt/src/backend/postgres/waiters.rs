@@ -100,7 +100,7 @@ mod tests {
     }
 
     fn claim(key: &str) -> Claim {
-        let owner = OwnerToken::fresh(&OwnerLabel::new("test"), ProcessRandom::get().unwrap());
+        let owner = OwnerToken::fresh(&OwnerLabel::new("test", ProcessRandom::get().unwrap()), 1);
         Claim::new(LockKey::new(key).unwrap(), owner, Duration::from_secs(60), true)
     }
 
