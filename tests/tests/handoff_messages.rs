@@ -160,8 +160,6 @@ async fn an_offer_that_was_taken_is_not_handed_on_by_a_message_that_comes_later(
     let scripts = async || server.commandstats().await.get("evalsha").copied().unwrap_or_default();
     let before = scripts().await;
     let message = format!("offer 200 {} {}", gone.owner().wire(), KEY.as_str());
-    let scripts = async || server.commandstats().await.get("evalsha").copied().unwrap_or_default();
-    let before = scripts().await;
     let heard: u64 = raw.publish(&channels[0], message).await.unwrap();
     assert_eq!(heard, 1);
     until("it has been declined", async || scripts().await > before).await;
