@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use lockrt::conformance::{Fault, Power as _, Service as _, cases_under};
-use lockrt::testing::claim;
+use lockrt::testing::{claim, waiting_claim};
 use lockrt::{Attempt, Backend, Claim, Outcome, Postgres, Released, Renewed};
 use lockrt_tests::{PostgresPower, PostgresServer, SteppedClock, granted, key, refused, until, wall_seconds};
 use tokio::time::sleep;
@@ -64,6 +64,30 @@ async fn attempts_are_answered_whatever_the_default_isolation_level_is() {
             [&a, &b].into_iter().filter(|answer| matches!(answer, Ok(Attempt::Granted { .. }))).count();
         assert!(grants == 1 && a.is_ok() && b.is_ok(), "{a:?} {b:?}");
     }
+}
+
+/// By `now()`, the time at which its statement began, an attempt that had to wait for the row would find the old
+/// lease still alive, or begin the new one in the past.
+#[tokio::test]
+async fn an_attempt_that_waited_for_its_row_goes_by_the_clock_of_afterwards() {
+    let server = PostgresServer::start().await;
+    let (one, two) = (server.client().await, server.client().await);
+    let (ends, next) =
+        (claim(&key("orders"), Duration::from_millis(800)), waiting_claim(&key("orders"), TTL));
+    let first = granted(&one, &ends).await;
+    let mut raw = server.raw().await;
+    let transaction = raw.transaction().await.unwrap();
+    transaction.execute("SELECT FROM lockrt_locks FOR UPDATE", &[]).await.unwrap();
+    let attempt = async { granted(&two, &next).await };
+    let ending = async {
+        sleep(Duration::from_millis(1_200)).await;
+        transaction.commit().await.unwrap();
+    };
+    let (second, ()) = tokio::join!(attempt, ending);
+    assert!(second > first);
+    let left = "SELECT extract(epoch FROM expires_at - clock_timestamp())::float8 FROM lockrt_locks";
+    let left: f64 = raw.query_one(left, &[]).await.unwrap().get(0);
+    assert!(left > TTL.as_secs_f64() - 1.0, "{left} s are left of {TTL:?}");
 }
 
 /// The floor remembers the tokens of rows that are gone.
