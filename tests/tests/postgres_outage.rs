@@ -10,7 +10,9 @@ use lockrt::testing::{claim, waiting_claim};
 use lockrt::{
     Attempt, Backend, LockError, LockManager, LockPolicy, LossReason, Outcome, Postgres, Renewed, SetupError,
 };
-use lockrt_tests::{Fault, PostgresServer, Proxy, granted, key, refused, soon, until, url_at};
+use lockrt_tests::{
+    Fault, PooledPostgres, PostgresServer, Proxy, granted, key, refused, soon, until, url_at,
+};
 use tokio::time::{sleep, timeout};
 
 const TTL: Duration = Duration::from_secs(30);
@@ -152,6 +154,16 @@ async fn a_row_that_another_transaction_has_locked_holds_up_its_own_lock_only() 
     assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
     transaction.commit().await.unwrap();
     assert!(matches!(client.renew(&[&holder]).await[..], [Renewed::Extended]));
+}
+
+#[tokio::test]
+async fn a_pooler_that_the_url_does_not_name_is_found_out() {
+    let service = PooledPostgres::start().await;
+    let url = service.url();
+    let direct = url.split_once('?').unwrap().0;
+    let refusal = LockManager::from_url(direct).await.unwrap_err().to_string();
+    assert!(refusal.contains("behind one in transaction mode write `pooler=transaction`"), "{refusal}");
+    LockManager::from_url(&url).await.unwrap();
 }
 
 #[tokio::test]

@@ -135,7 +135,10 @@ fn known(code: &SqlState) -> Option<(&'static str, bool)> {
 /// What the class of a code says, which are its first two characters.
 fn kind(code: &SqlState) -> &'static str {
     match code.code().get(..2) {
-        Some("08") => "the connection failed, or a pooler in between has no server for it",
+        Some("08") => {
+            "a pooler in between refuses it or has no server for it; behind one in transaction mode write \
+             `pooler=transaction` in the URL"
+        }
         Some("53") => "it lacks resources",
         Some("57") => "an operator has intervened",
         Some("58" | "XX") => "an error of its own, look into its log",
