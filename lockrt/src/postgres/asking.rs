@@ -108,7 +108,7 @@ fn patience(time: Duration) -> Patience {
     if time.is_zero() {
         return Patience::None;
     }
-    let ms = u64::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(MOST_MS);
+    let ms = u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(MOST_MS);
     Patience::Millis(ms.min(MOST_MS))
 }
 
