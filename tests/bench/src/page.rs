@@ -44,7 +44,7 @@ pub(crate) fn summary(found: &[(Workload, Found)]) -> String {
                 None => row.what.clone(),
             };
             if !row.what.starts_with("...") {
-                about = &row.what;
+                about = row.what.split(':').next().unwrap_or_default();
             }
             let Some(goal) = &row.goal else { continue };
             all += 1;
@@ -136,5 +136,14 @@ mod tests {
         assert!(table(&found(true)).contains("not met"));
         assert!(!steady_ones_are_met(&found(true)) && steady_ones_are_met(&found(false)));
         assert!(summary(&found(true)).ends_with("\n- cost: x: 2 instead of <= 1"));
+    }
+
+    #[test]
+    fn a_row_that_goes_on_with_another_is_told_with_its_subject() {
+        let mut found = Found::default();
+        found.tell("lockrt, some locks: client", "1 B");
+        found.judge("... server", "2 B", Goal { text: "<= 1 B".into(), met: false, steady: true });
+        let told = summary(&[(Workload::Memory, found)]);
+        assert!(told.ends_with("\n- memory: lockrt, some locks ... server: 2 B instead of <= 1 B"), "{told}");
     }
 }
