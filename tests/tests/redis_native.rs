@@ -72,7 +72,7 @@ async fn a_user_who_may_not_raise_tokens_is_refused_and_leaves_nothing() {
     for owner in [claim(&key("orders"), TTL), waiting_claim(&key("orders"), TTL)] {
         let error = refused(&client, &owner).await;
         assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
-        assert!(error.to_string().contains("may not run the commands"), "{error}");
+        assert!(error.to_string().contains("this user needs the commands"), "{error}");
         assert!(!server.has("orders").await, "the lock was left without a token");
     }
 }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use lockrt::testing::claim;
-use lockrt::{Backend, BackendError, Claim, Outcome, Redis, Renewed};
+use lockrt::{Backend, BackendError, Claim, LockManager, LockPolicy, Outcome, Redis, Renewed};
 use lockrt_tests::{RedisServer, granted, key, refused, until};
 use redis::AsyncCommands as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -154,7 +154,7 @@ async fn a_user_without_rights_is_refused_for_good() {
     let url = format!("redis://reader:s3cret@127.0.0.1:{}", server.port());
     let owner = claim(&key("orders"), TTL);
     let error = refused(&Redis::from_url(&url).unwrap(), &owner).await;
-    is_refusal(&error, "may not run the commands", &owner);
+    is_refusal(&error, "this user needs the commands", &owner);
     assert!(error.is_permanent() && !error.to_string().contains("s3cret"));
 }
 
@@ -166,7 +166,7 @@ async fn a_user_who_may_call_scripts_but_not_write_is_refused_for_good() {
     let url = format!("redis://caller:s3cret@127.0.0.1:{}", server.port());
     let owner = claim(&key("orders"), TTL);
     let error = refused(&Redis::from_url(&url).unwrap(), &owner).await;
-    is_refusal(&error, "may not run the commands", &owner);
+    is_refusal(&error, "this user needs the commands", &owner);
     assert!(error.is_permanent(), "{error}");
 }
 
@@ -186,6 +186,30 @@ async fn the_rights_that_the_refusal_names_are_enough() {
     let waiting = client.freed(&contender);
     let releasing = async { client.release(&owner).await.unwrap() };
     tokio::time::timeout(Duration::from_secs(5), async { tokio::join!(waiting, releasing) }).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_user_that_the_readme_makes_can_lock_and_wait_and_do_no_more() {
+    let server = RedisServer::start();
+    let line = include_str!("../../README.md").lines().find(|line| line.starts_with("ACL SETUSER")).unwrap();
+    command(&server, &line.split(' ').collect::<Vec<_>>()).await;
+    let url = format!("redis://locks:password@127.0.0.1:{}", server.port());
+    let policy = LockPolicy::new(TTL).wait(TTL).renew(TTL * 2);
+    let clients = [LockManager::from_url(&url).await.unwrap(), LockManager::from_url(&url).await.unwrap()];
+    let guard = clients[0].acquire(&key("orders"), &policy).await.unwrap();
+    let name = key("orders");
+    let (next, ()) = tokio::join!(clients[1].acquire(&name, &policy), async {
+        until("it waits", async || server.queued().await == 1).await;
+        assert_eq!(guard.release().await, lockrt::Released::Freed);
+    });
+    assert!(next.is_ok());
+    // Its place was called; a user who may not listen looks every 200 ms.
+    assert!(server.commandstats().await["publish"] >= 1);
+    let mut raw = redis::Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap();
+    for words in [&["GET", "orders"][..], &["KEYS", "*"], &["FLUSHALL"], &["CONFIG", "GET", "*"]] {
+        let refused = redis::cmd(words[0]).arg(&words[1..]).query_async::<()>(&mut raw).await.unwrap_err();
+        assert_eq!(refused.code(), Some("NOPERM"), "{words:?}");
+    }
 }
 
 #[tokio::test]

@@ -98,8 +98,10 @@ fn known(code: &str) -> Option<(&'static str, bool)> {
         }
         "NOAUTH" => ("it wants a password; write redis://user:password@host:port", true),
         "NOPERM" => (
-            "this user may not run the commands of locks: get, set, del, pexpire, pttl, exists, time, zadd, \
-             zscore, zrange, zrem, evalsha, script|load, publish, subscribe",
+            "this user needs the commands get, set, del, pexpire, pttl, exists, time, zadd, zscore, zrange, zrem, \
+             evalsha, script|load, publish and subscribe, the keys `<prefix>*`, `{<prefix>*` and \
+             `<fence prefix>*`, and the channels `<fence prefix>*` (by default ~lock:* ~{lock:* ~lockrt:* \
+             &lockrt:*)",
             true,
         ),
         "WRONGPASS" => ("user name or password is wrong; correct them in the URL", true),
