@@ -17,7 +17,7 @@ const FIRST: u64 = 200;
 
 pub(super) fn measure(bench: &Bench) -> Result<Found> {
     let server = Server::start()?;
-    let more = bench.either(1_200, 400);
+    let more = bench.either(1_200, 200);
     let mut found = Found::default();
     for name in CONTESTANTS {
         let mut driver = bench.start(Start::one(name, 0), &server)?;
