@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use lockrt::{LockManager, LockPolicy, Released};
+use lockrt::{LockManager, LockPolicy, Redis, Released};
 use lockrt_tests::{Fault, Proxy, RedisServer, key, until};
 use tokio::runtime::{Builder, Runtime};
 
@@ -56,6 +56,15 @@ async fn a_runtime_of_many_locks_has_its_own_connection_until_it_or_the_manager_
     .await;
     drop(manager);
     until("all have ended", async || connections(&server).await == 0).await;
+}
+
+#[tokio::test]
+async fn runtimes_get_no_connection_where_that_is_not_wanted() {
+    let server = RedisServer::start();
+    let backend = Redis::from_url(&server.url()).unwrap().connect_callers(false);
+    let manager = LockManager::builder().build(backend).unwrap();
+    locks(&manager, 100).await;
+    assert_eq!(connections(&server).await, 1);
 }
 
 #[tokio::test]

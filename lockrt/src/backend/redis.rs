@@ -99,7 +99,12 @@ impl Redis {
             .map_err(|error| SetupError::System { what: "random numbers", reason: error.to_string() })?;
         let ear = Ear { names: Names::new("lockrt:", client), places: Arc::default() };
         let link = Arc::new(Link::new(url::client(url)?, ear));
-        Ok(Self { link, direct: Direct::new(), contended: Contended::new(), url: masked(url) })
+        Ok(Self {
+            link,
+            direct: Direct::new(cfg!(panic = "unwind")),
+            contended: Contended::new(),
+            url: masked(url),
+        })
     }
 
     /// Sets what stands before the names of the keys with the fencing tokens, and of the channels on
@@ -129,6 +134,19 @@ impl Redis {
         if let Some(link) = Arc::get_mut(&mut self.link) {
             link.warn_by(warn);
         }
+        self
+    }
+
+    /// Sets whether runtimes from which locks are taken get a connection of their own, which spares an
+    /// uncontended lock most of its changes of threads. By default they do where panics unwind.
+    ///
+    /// Say `false` if locks are taken on runtimes that were built without `enable_io`. Tokio offers no way
+    /// to ask, and the one attempt to connect there ends in a panic. That is caught, and locks work on, but
+    /// the panic hook hears of it, once per runtime. Where panics abort nothing can be caught: say `true`
+    /// there only if every such runtime has I/O.
+    #[must_use]
+    pub fn connect_callers(mut self, connect: bool) -> Self {
+        self.direct = Direct::new(connect);
         self
     }
 

@@ -22,6 +22,7 @@ const MANY: usize = 64;
 /// The connections of one client, by runtime.
 #[derive(Debug)]
 pub(super) struct Direct {
+    wanted: bool,
     runtimes: Mutex<Vec<Runtime>>,
     /// Ends the connections when the client is dropped.
     open: watch::Sender<()>,
@@ -37,12 +38,15 @@ struct Runtime {
 }
 
 impl Direct {
-    pub(super) fn new() -> Self {
-        Self { runtimes: Mutex::default(), open: watch::channel(()).0 }
+    pub(super) fn new(wanted: bool) -> Self {
+        Self { wanted, runtimes: Mutex::default(), open: watch::channel(()).0 }
     }
 
     /// The connection in the runtime of whoever polls, if there is one by now.
     pub(super) fn connection(&self, client: &Client, ear: &Ear) -> Option<Arc<Connection>> {
+        if !self.wanted {
+            return None;
+        }
         let runtime = caller::runtime()?;
         let link = self.link(&runtime, client, ear)?;
         link.ready(&runtime)
