@@ -21,6 +21,7 @@ impl Silence {
     }
 
     /// How many calls wait.
+    #[cfg(any(test, feature = "postgres"))]
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }

@@ -15,6 +15,7 @@ use crate::backend::redis::names::Names;
 use crate::backend::redis::places::{Places, Unwanted};
 use crate::backend::redis::scripts::{self, ACQUIRE, RELEASE, RENEW};
 use crate::backend::redis::server_clock::{Estimate, ServerClock};
+use crate::backend::silence::Silence;
 use crate::clock::{Clock, Moment};
 
 /// How long an attempt to connect may take, the name look-up and the greeting included.
@@ -252,43 +253,6 @@ fn receiver(
     }
 }
 
-/// How long calls have waited since the last answer, not counting when none was waiting.
-#[derive(Debug)]
-struct Silence {
-    waiting: usize,
-    since: Moment,
-    before: Duration,
-}
-
-impl Silence {
-    fn new() -> Self {
-        Self { waiting: 0, since: Moment::from_nanos(0), before: Duration::ZERO }
-    }
-
-    fn so_far(&self, now: Moment) -> Duration {
-        if self.waiting == 0 { self.before } else { self.before + now.since(self.since) }
-    }
-
-    fn starts(&mut self, now: Moment) {
-        if self.waiting == 0 {
-            self.since = now;
-        }
-        self.waiting += 1;
-    }
-
-    fn answered(&mut self, now: Moment) {
-        self.waiting -= 1;
-        self.since = now;
-        self.before = Duration::ZERO;
-    }
-
-    fn abandoned(&mut self, now: Moment) {
-        self.before = self.so_far(now);
-        self.since = now;
-        self.waiting -= 1;
-    }
-}
-
 /// A call that waits for its answer; dropped when the call is.
 struct Waiting<'a> {
     connection: &'a Connection,
@@ -323,50 +287,5 @@ impl Drop for Waiting<'_> {
                 self.connection.close();
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const fn ms(ms: u64) -> Moment {
-        Moment::from_nanos(ms * 1_000_000)
-    }
-
-    fn heard(silence: &Silence, at: u64) -> u128 {
-        silence.so_far(ms(at)).as_millis()
-    }
-
-    #[test]
-    fn silence_adds_up_over_calls_that_are_given_up() {
-        let mut silence = Silence::new();
-        silence.starts(ms(0));
-        silence.abandoned(ms(300));
-        silence.starts(ms(1_000));
-        assert_eq!(heard(&silence, 1_200), 500);
-        silence.abandoned(ms(1_400));
-        assert_eq!(heard(&silence, 1_400), 700);
-    }
-
-    #[test]
-    fn silence_is_not_counted_while_nobody_waits() {
-        let mut silence = Silence::new();
-        silence.starts(ms(0));
-        silence.abandoned(ms(300));
-        assert_eq!(heard(&silence, 3_600_000), 300);
-    }
-
-    #[test]
-    fn one_answer_ends_the_silence_of_all_calls() {
-        let mut silence = Silence::new();
-        silence.starts(ms(0));
-        silence.starts(ms(100));
-        silence.answered(ms(900));
-        assert_eq!(heard(&silence, 900), 0);
-        // The other call has been silent since that answer only.
-        assert_eq!(heard(&silence, 1_500), 600);
-        silence.abandoned(ms(1_600));
-        assert_eq!(heard(&silence, 9_000), 700);
     }
 }
