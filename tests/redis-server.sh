@@ -4,7 +4,7 @@
 install_redis() {
   command -v redis-server >/dev/null && return
   if ! command -v apt-get >/dev/null; then
-    echo "redis-server is missing: install Redis 7 or later, so that redis-server is in the PATH, and run this again." >&2
+    echo "redis-server is missing: the tests need Redis 7 or later (lockrt itself works on 6.2). Install it, so that redis-server is in the PATH, and run this again." >&2
     return 1
   fi
   local as_root=()

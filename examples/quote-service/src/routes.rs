@@ -115,7 +115,7 @@ impl Service {
         let quote = Quote::after(before.as_ref(), tenant, id, fencing, name);
         if let Err(refused) = self.store.write(lease, quote.clone()) {
             working.end(Outcome::Stale);
-            tracing::warn!(%refused, "a stale write was refused");
+            tracing::warn!(error = %refused, "a stale write was refused");
             return Err(refused.into());
         }
         let work = working.end(Outcome::Wrote);
