@@ -27,6 +27,9 @@ struct Fencing;
 #[doc = include_str!("../../docs/renewal-and-loss.md")]
 struct RenewalAndLoss;
 
+#[doc = include_str!("../../docs/operations.md")]
+struct Operations;
+
 #[doc = include_str!("../../docs/performance.md")]
 struct Performance;
 
