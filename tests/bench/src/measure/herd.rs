@@ -69,12 +69,12 @@ fn counted(server: &Server, teams: &mut [Team], pace: Pace) -> Result<Vec<f64>> 
     let commands = server.count()?;
     let mut each = Vec::new();
     for team in teams {
-        let mut round = |times: u32| {
+        let mut round = |times: u32| -> Result<(f64, f64)> {
             let before = commands.so_far();
             let turns = team.round(Pace { lasts: pace.lasts * times, ..pace })?.turns;
             // What was asked may still be on its way to the listener.
             sleep(Duration::from_millis(100));
-            Result::Ok(((commands.so_far() - before) as f64, turns))
+            Ok(((commands.so_far() - before) as f64, turns))
         };
         let (short, long) = (round(1)?, round(3)?);
         each.push((long.0 - short.0) / (long.1 - short.1).max(1.0));
