@@ -5,13 +5,14 @@
 use std::time::Duration;
 
 use lockrt::testing::claim;
-use lockrt::{Attempt, Backend, Outcome, Redis, Released, Renewed};
+use lockrt::{Attempt, Backend, Claim, Outcome, Redis, Released, Renewed};
 use lockrt_tests::{Fault, Proxy, RedisServer, granted, key, refused};
 use redis::AsyncCommands as _;
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// How long the answer of each call is on the wire: `$16`, a token; `*1`, `:1`; and `:1`.
+/// How long the answer of each call is on the wire: `_`, `:1`; `$16`, a token; `*1`, `:1`; and `:1`.
+const FIRST_GRANT: u64 = 3 + 4;
 const GRANT: u64 = 5 + 18;
 const RENEWAL: u64 = 4 + 4;
 const RELEASE: u64 = 4;
@@ -24,23 +25,44 @@ async fn connected() -> (RedisServer, Proxy, Redis) {
     (server, proxy, client)
 }
 
-#[tokio::test]
-async fn half_of_a_grant_is_no_grant_and_the_whole_is_told_when_asked_again() {
-    let (server, proxy, client) = connected().await;
+/// Resets the connection after each byte of the answer to an attempt, which has `bytes` of them.
+async fn half_is_no_grant(connected: &(RedisServer, Proxy, Redis), bytes: u64, before: impl AsyncFn(&Claim)) {
+    let (server, proxy, client) = connected;
     let mut raw = server.raw().await;
-    for after_bytes in 0..GRANT {
-        let owner = claim(&key(&format!("orders:{after_bytes}")), TTL);
+    for after_bytes in 0..bytes {
+        let owner = claim(&key(&format!("orders:{bytes}:{after_bytes}")), TTL);
+        before(&owner).await;
         proxy.set(Fault::ResetInReply { after_bytes });
-        let error = refused(&client, &owner).await;
+        let error = refused(client, &owner).await;
         assert_eq!(error.outcome(), Outcome::Unknown, "after {after_bytes} bytes: {error}");
         assert_eq!(raw.get::<_, String>(owner.key().as_str()).await.unwrap(), owner.owner().wire());
-        let token = granted(&client, &owner).await;
+        let token = granted(client, &owner).await;
         assert_eq!(token.to_string().len(), 16);
         assert!(matches!(client.try_acquire(&claim(owner.key(), TTL)).await.unwrap(), Attempt::Held { .. }));
     }
     // All of it is an answer, whatever becomes of the connection.
-    proxy.set(Fault::ResetInReply { after_bytes: GRANT });
-    granted(&client, &claim(&key("whole"), TTL)).await;
+    let whole = claim(&key(&format!("whole:{bytes}")), TTL);
+    before(&whole).await;
+    proxy.set(Fault::ResetInReply { after_bytes: bytes });
+    granted(client, &whole).await;
+}
+
+#[tokio::test]
+async fn half_of_a_first_attempts_grant_is_no_grant_and_the_whole_is_told_when_asked_again() {
+    half_is_no_grant(&connected().await, FIRST_GRANT, async |_| {}).await;
+}
+
+#[tokio::test]
+async fn half_of_a_grant_is_no_grant_and_the_whole_is_told_when_asked_again() {
+    let connected = connected().await;
+    // A lock that was met held is asked for by the script for a second.
+    let was_held = async |owner: &Claim| {
+        let holder = claim(owner.key(), TTL);
+        granted(&connected.2, &holder).await;
+        assert!(matches!(connected.2.try_acquire(owner).await.unwrap(), Attempt::Held { .. }));
+        assert_eq!(connected.2.release(&holder).await.unwrap(), Released::Freed);
+    };
+    half_is_no_grant(&connected, GRANT, was_held).await;
 }
 
 #[tokio::test]
