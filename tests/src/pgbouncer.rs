@@ -74,7 +74,7 @@ fn spawn(directory: &Path, server: u16, port: u16) -> Child {
         "[databases]\n* = host=127.0.0.1 port={server} user=app\n\
          [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n\
          auth_type = any\nadmin_users = app\npool_mode = transaction\ndefault_pool_size = 20\nmax_client_conn = 1000\n\
-         server_login_retry = 0.2\nserver_connect_timeout = 1\n"
+         server_login_retry = 0.2\nserver_connect_timeout = 5\n"
     );
     let file = directory.join("pgbouncer.ini");
     std::fs::write(&file, settings).expect("the directory is writable");
