@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use crate::postgres_programs::{command, free_port, scratch};
+use crate::postgres_programs::{command, free_port, scratch, show_log};
 use crate::postgres_server::connect;
 
 const START: Duration = Duration::from_secs(10);
@@ -65,6 +65,7 @@ impl Drop for PgBouncer {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
+        show_log(&self.directory);
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
@@ -74,7 +75,8 @@ fn spawn(directory: &Path, server: u16, port: u16) -> Child {
         "[databases]\n* = host=127.0.0.1 port={server} user=app\n\
          [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n\
          auth_type = any\nadmin_users = app\npool_mode = transaction\ndefault_pool_size = 20\nmax_client_conn = 1000\n\
-         server_login_retry = 0.2\nserver_connect_timeout = 5\n"
+         server_login_retry = 0.2\nserver_connect_timeout = 5\nlogfile = {}\n",
+        directory.join("log").display()
     );
     let file = directory.join("pgbouncer.ini");
     std::fs::write(&file, settings).expect("the directory is writable");

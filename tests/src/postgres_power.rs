@@ -101,7 +101,9 @@ impl Service for PostgresPower {
     type Client = Postgres;
 
     async fn client(&self) -> Postgres {
-        Postgres::from_url(&self.url()).expect("the URL is well-formed")
+        let client = Postgres::from_url(&self.url()).expect("the URL is well-formed");
+        // Behind a pooler calls that meet must not wait for each other.
+        if self.pooler.is_some() { client.connections(MANY).expect("it is well-formed") } else { client }
     }
 
     async fn stored(&self) -> Stored {
@@ -147,6 +149,9 @@ impl Power for PostgresPower {
         self.run("DROP TRIGGER IF EXISTS deaf ON lockrt_locks").await;
     }
 }
+
+/// More connections than calls of one client at a time, in most cases.
+const MANY: usize = 64;
 
 /// Nobody is told of a release any more: no right can be taken away for that, so no row asks for it.
 const DEAF: &str = "

@@ -33,6 +33,14 @@ pub(crate) fn scratch(name: &str) -> PathBuf {
     directory
 }
 
+/// Shows the log in the directory of a server to whoever looks why a test has failed.
+#[allow(clippy::print_stderr, reason = "beside what the test says of its failure")]
+pub(crate) fn show_log(directory: &Path) {
+    if std::thread::panicking() {
+        eprintln!("{}", fs::read_to_string(directory.join("log")).unwrap_or_default());
+    }
+}
+
 pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");
     listener.local_addr().expect("a bound socket has an address").port()

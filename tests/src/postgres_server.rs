@@ -11,7 +11,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio_postgres::{Client, NoTls};
 
 use crate::SteppedClock;
-use crate::postgres_programs::{command, copy, free_port, program, scratch, spawn, started, template};
+use crate::postgres_programs::{
+    command, copy, free_port, program, scratch, show_log, spawn, started, template,
+};
 
 const START: Duration = Duration::from_secs(20);
 
@@ -146,6 +148,10 @@ impl PostgresServer {
 
     /// Ends all its processes at once, as a crash would.
     pub fn kill(&mut self) {
+        // The number of a process that has ended may be another one's by now.
+        if matches!(self.process.try_wait(), Ok(Some(_))) {
+            return;
+        }
         // The first process goes first: it would start the others again.
         let family = self.family();
         self.signal_all(&family, Signal::KILL);
@@ -167,9 +173,10 @@ impl PostgresServer {
 
     /// Lets a paused server go on, and starts one that has ended again.
     pub async fn revive(&mut self) {
-        self.resume();
         if matches!(self.process.try_wait(), Ok(Some(_))) {
             self.restart().await;
+        } else {
+            self.resume();
         }
     }
 
@@ -254,8 +261,10 @@ impl PostgresServer {
 impl Drop for PostgresServer {
     fn drop(&mut self) {
         // Told to end it tidies up; killed it leaves its shared memory behind.
-        self.resume();
-        self.signal_all(&self.family()[..1], Signal::QUIT);
+        if matches!(self.process.try_wait(), Ok(None)) {
+            self.resume();
+            self.signal_all(&self.family()[..1], Signal::QUIT);
+        }
         let deadline = Instant::now() + START;
         while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));
@@ -264,6 +273,7 @@ impl Drop for PostgresServer {
             self.kill();
         }
         self.forget_shared_memory();
+        show_log(&self.directory);
         let _ = fs::remove_dir_all(&self.directory);
     }
 }

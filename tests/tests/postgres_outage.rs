@@ -162,7 +162,7 @@ async fn a_pooler_that_the_url_does_not_name_is_found_out() {
     let url = service.url();
     let direct = url.split_once('?').unwrap().0;
     let refusal = LockManager::from_url(direct).await.unwrap_err().to_string();
-    assert!(refusal.contains("behind one in transaction mode write `pooler=transaction`"), "{refusal}");
+    assert!(refusal.contains("write `pooler=transaction` in the URL"), "{refusal}");
     LockManager::from_url(&url).await.unwrap();
 }
 

@@ -21,12 +21,18 @@
 //! of the key. A notification is a hint: a waiter also looks when the lease of the holder ends, and after a
 //! reconnection. Behind a pooler nobody can listen, so waiters look every 200 ms, a quarter more or less, and
 //! at each release by their own process.
+//!
+//! # Poolers
+//!
+//! A connection to the server carries many calls at a time; one to a pooler carries one after the other, since a
+//! pooler may tear apart what comes ahead of an answer.
 
 mod connection;
 pub(crate) mod failure;
 mod link;
 mod migration;
 mod statements;
+mod turn;
 mod url;
 mod waiters;
 
@@ -149,7 +155,7 @@ impl Postgres {
     fn new(settings: Settings) -> Result<Self, SetupError> {
         let config = url::complete(settings.config.clone(), settings.pooled, SESSION)?;
         Ok(Self {
-            link: Arc::new(Link::new(config, settings.connections)),
+            link: Arc::new(Link::new(config, settings.pooled, settings.connections)),
             statements: Arc::new(Statements::new(&settings.schema)?),
             settings,
             next_sweep: AtomicU64::new(0),
@@ -166,7 +172,7 @@ impl Postgres {
         let connection = self.link.connection().await?;
         let answer = connection.ask(statement, parameters, patience(ttl)).await;
         self.sweep_if_due();
-        answer.map_err(|error| failure::after_sending(&error))
+        answer
     }
 
     async fn attempt(&self, claim: &Claim) -> Result<Attempt, BackendError> {

@@ -10,6 +10,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Config, Error, NoTls, Row};
 
 use crate::backend::postgres::failure;
+use crate::backend::postgres::turn::Turns;
 use crate::backend::postgres::waiters::Waiters;
 use crate::backend::silence::Silence;
 use crate::clock::Clock;
@@ -38,7 +39,8 @@ pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 /// A connection that has been greeted. It dies once and is then replaced by a new one.
 #[derive(Debug)]
 pub(super) struct Connection {
-    client: Client,
+    client: Arc<Client>,
+    turns: Turns,
     number: u64,
     silence: Mutex<Silence>,
     ended: Arc<watch::Sender<bool>>,
@@ -47,7 +49,11 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Connects, and starts the task that carries everything out, on the current runtime.
-    pub(super) async fn open(config: &Config, waiters: &Arc<Waiters>) -> Result<Arc<Self>, BackendError> {
+    pub(super) async fn open(
+        config: &Config,
+        pooled: bool,
+        waiters: &Arc<Waiters>,
+    ) -> Result<Arc<Self>, BackendError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let hosts = u32::try_from(config.get_hosts().len().max(1)).unwrap_or(u32::MAX);
         let connected = tokio::time::timeout(CONNECT.saturating_mul(hosts), config.connect(NoTls)).await;
@@ -66,7 +72,8 @@ impl Connection {
             tell_end.send_replace(true);
         });
         Ok(Arc::new(Self {
-            client,
+            client: Arc::new(client),
+            turns: Turns::new(pooled),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             silence: Mutex::new(Silence::new()),
             ended,
@@ -91,15 +98,28 @@ impl Connection {
         statement: &str,
         parameters: &[Parameter<'_>],
         patience: Duration,
-    ) -> Result<Vec<Row>, Error> {
-        self.watched(patience, self.client.query_typed(statement, parameters)).await
+    ) -> Result<Vec<Row>, BackendError> {
+        let waiting = Waiting::on(self, patience);
+        let turn = self.turns.next(&self.client, &self.ended).await?;
+        let answer = self.client.query_typed(statement, parameters).await;
+        waiting.ended(answer.as_ref().err());
+        match answer {
+            Ok(rows) => {
+                turn.answered();
+                Ok(rows)
+            }
+            Err(error) => Err(failure::after_sending(&error)),
+        }
     }
 
     /// Has releases told to the waiters from now on. Who finds that nobody has asked for it yet asks: waiting
     /// for another one to do it would be waiting for a caller that may not be polled any more.
     pub(super) async fn listen(&self) -> Result<(), Error> {
         if !self.listens.load(Ordering::Acquire) {
-            self.watched(SILENCE, self.client.batch_execute("LISTEN lockrt")).await?;
+            let waiting = Waiting::on(self, SILENCE);
+            let answer = self.client.batch_execute("LISTEN lockrt").await;
+            waiting.ended(answer.as_ref().err());
+            answer?;
             self.listens.store(true, Ordering::Release);
         }
         Ok(())
@@ -120,18 +140,6 @@ impl Connection {
             self.close();
         }
         !*self.ended.borrow()
-    }
-
-    /// Notes whether and when `call` is answered.
-    async fn watched<T>(
-        &self,
-        patience: Duration,
-        call: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
-        let waiting = Waiting::on(self, patience);
-        let answer = call.await;
-        waiting.ended(answer.as_ref().err());
-        answer
     }
 
     fn silence(&self) -> MutexGuard<'_, Silence> {

@@ -8,6 +8,11 @@ use crate::error::BackendError;
 /// A failure before the statement itself was sent.
 pub(super) fn before_sending(error: &Error) -> BackendError {
     match error.as_db_error() {
+        Some(refusal) if is_of_pooler(refusal) => BackendError::not_applied(format!(
+            "a pooler in between refused: it has no server for us, or it stands before the server in transaction \
+             mode; then write `pooler=transaction` in the URL ({})",
+            refusal.code().code()
+        )),
         Some(refusal) => refused(refusal),
         None => BackendError::not_applied(format!("cannot reach PostgreSQL: {}", broken(error))),
     }
@@ -16,6 +21,10 @@ pub(super) fn before_sending(error: &Error) -> BackendError {
 /// A failure after the statement may have been sent.
 pub(crate) fn after_sending(error: &Error) -> BackendError {
     match error.as_db_error() {
+        Some(refusal) if is_of_pooler(refusal) => BackendError::unknown(format!(
+            "a pooler in between has lost the server, or has found none for us; look into its log ({})",
+            refusal.code().code()
+        )),
         // The end of a session may come between the commit and its answer.
         Some(refusal) if ends_session(refusal) => refused(refusal).unknown_after_all(),
         Some(refusal) => refused(refusal),
@@ -41,6 +50,11 @@ pub(super) fn ends_connection(error: &Error) -> bool {
     error
         .as_db_error()
         .is_none_or(|refusal| ends_session(refusal) || *refusal.code() == SqlState::READ_ONLY_SQL_TRANSACTION)
+}
+
+/// Poolers speak of connections, in class 08, which servers do not in the midst of a session.
+fn is_of_pooler(refusal: &DbError) -> bool {
+    refusal.code().code().starts_with("08")
 }
 
 fn ends_session(refusal: &DbError) -> bool {
@@ -135,10 +149,7 @@ fn known(code: &SqlState) -> Option<(&'static str, bool)> {
 /// What the class of a code says, which are its first two characters.
 fn kind(code: &SqlState) -> &'static str {
     match code.code().get(..2) {
-        Some("08") => {
-            "a pooler in between refuses it or has no server for it; behind one in transaction mode write \
-             `pooler=transaction` in the URL"
-        }
+        Some("08") => "a pooler in between has lost the server, or has found none",
         Some("53") => "it lacks resources",
         Some("57") => "an operator has intervened",
         Some("58" | "XX") => "an error of its own, look into its log",

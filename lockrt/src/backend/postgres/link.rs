@@ -1,6 +1,7 @@
 //! The connections in use, their replacement, and pauses between attempts to connect.
 
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +21,9 @@ const CALM: Duration = Duration::from_secs(5);
 /// How many calls a connection carries before a further one is opened.
 const BUSY: usize = 2;
 
+/// The same behind a pooler, where it carries one after the other.
+const BUSY_POOLED: usize = 1;
+
 type Opened = Result<Arc<Connection>, BackendError>;
 
 /// The way to the server.
@@ -28,6 +32,9 @@ type Opened = Result<Arc<Connection>, BackendError>;
 /// there are several connections; a further one is opened when all others are busy.
 pub(super) struct Link {
     config: Config,
+    pooled: bool,
+    /// Which lane is next for a call that finds all busy.
+    spread: AtomicUsize,
     pub(super) waiters: Arc<Waiters>,
     /// Never empty. The first one listens.
     lanes: Box<[Mutex<Lane>]>,
@@ -51,13 +58,14 @@ enum Phase {
 }
 
 impl Link {
-    pub(super) fn new(config: Config, connections: usize) -> Self {
+    pub(super) fn new(config: Config, pooled: bool, connections: usize) -> Self {
         let lanes = (0..connections.max(1)).map(|_| Mutex::new(Lane::new()));
-        Self { config, waiters: Arc::default(), lanes: lanes.collect() }
+        Self { config, pooled, spread: AtomicUsize::new(1), waiters: Arc::default(), lanes: lanes.collect() }
     }
 
     /// A connection that is not busy, or that has the least to do. Opens the first one if there is none, and
-    /// further ones beside the call.
+    /// further ones beside the calls that find all of them busy. Behind a pooler, where a call waits for those
+    /// before it, these spread over the connections that are being opened, too.
     ///
     /// # Cancellation
     ///
@@ -65,25 +73,39 @@ impl Link {
     /// little time.
     pub(super) async fn connection(self: &Arc<Self>) -> Opened {
         let mut least = self.first().await?;
+        let busy = if self.pooled { BUSY_POOLED } else { BUSY };
+        let mut all_open = true;
         for lane in 1..self.lanes.len() {
-            if least.waiting() < BUSY {
-                break;
+            if least.waiting() < busy {
+                return Ok(least);
             }
             match self.open_connection(lane) {
                 Some(other) if other.waiting() < least.waiting() => least = other,
                 Some(_) => {}
                 None => {
-                    let _ = self.enter(lane);
-                    break;
+                    all_open = false;
+                    if !self.pooled {
+                        let _ = self.enter(lane);
+                        break;
+                    }
                 }
             }
+        }
+        if self.pooled && !all_open {
+            let lane = self.spread.fetch_add(1, Ordering::Relaxed) % self.lanes.len();
+            least = self.opened(lane).await.unwrap_or(least);
         }
         Ok(least)
     }
 
     /// The connection that listens, or would if it were asked to.
     pub(super) async fn first(self: &Arc<Self>) -> Opened {
-        let mut opening = match self.enter(0) {
+        self.opened(0).await
+    }
+
+    /// The connection of a lane, once it is open.
+    async fn opened(self: &Arc<Self>, lane: usize) -> Opened {
+        let mut opening = match self.enter(lane) {
             Entered::Open(connection) => return Ok(connection),
             Entered::Failed(failure) => return Err(failure),
             Entered::Opening(opening) => opening,
@@ -139,7 +161,7 @@ impl Link {
         let (sender, receiver) = watch::channel(None);
         let link = Arc::clone(self);
         runtime.spawn(async move {
-            let opened = Connection::open(&link.config, &link.waiters).await;
+            let opened = Connection::open(&link.config, link.pooled, &link.waiters).await;
             let mut lane = link.lane(number);
             match &opened {
                 Ok(connection) => lane.phase = Phase::Open(Arc::clone(connection)),

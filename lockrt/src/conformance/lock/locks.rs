@@ -104,6 +104,11 @@ impl<S: Service> Locks<S> {
         }
     }
 
+    /// How many entries of keys are at the service: locks, and what belongs to them.
+    pub(super) async fn stored(&self) -> usize {
+        self.service.stored().await.per_key
+    }
+
     /// A TTL whose end a case waits for.
     pub(super) fn short(&self) -> Duration {
         short(&self.watcher)

@@ -1,0 +1,85 @@
+//! PostgreSQL behind a pooler that gives a connection to another server process after each transaction.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockrt::testing::claim;
+use lockrt::{Attempt, Backend, Postgres, Released};
+use lockrt_tests::Way::{Answer, Request};
+use lockrt_tests::{Dice, PgBouncer, PostgresServer, Proxy, Toxic, key, url_at};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// What stands between the client and the server.
+struct Way {
+    _server: PostgresServer,
+    _pooler: PgBouncer,
+    _proxies: [Proxy; 2],
+}
+
+/// A client whose requests reach the pooler in parts, as the answers do.
+async fn start() -> (Way, Arc<Postgres>) {
+    let server = PostgresServer::start().await;
+    let behind = Proxy::start(server.port(), 1).await;
+    let pooler = PgBouncer::start(behind.port()).await;
+    let before = Proxy::start(pooler.port(), 1).await;
+    let url = format!("{}?pooler=transaction", url_at(before.port()));
+    let client = Arc::new(Postgres::from_url(&url).unwrap().connections(2).unwrap());
+    let every = Duration::from_millis(1);
+    before.add([Toxic::Trickle { way: Request, bytes: 400, every }]);
+    behind.add([Toxic::Trickle { way: Answer, bytes: 40, every }]);
+    (Way { _server: server, _pooler: pooler, _proxies: [before, behind] }, client)
+}
+
+/// PgBouncer gives the server away when it has passed on the last answer that it expects, also in the
+/// midst of the next request: its rest would go to another server.
+#[tokio::test]
+async fn requests_of_many_callers_stay_whole_behind_a_pooler() {
+    let (_way, client) = start().await;
+    let mut callers = JoinSet::new();
+    for caller in 0..4 {
+        let client = Arc::clone(&client);
+        callers.spawn(async move {
+            for round in 0..15 {
+                let owner = claim(&key(&format!("{caller}:{round}")), TTL);
+                let granted = client.try_acquire(&owner).await;
+                assert!(matches!(granted, Ok(Attempt::Granted { .. })), "{granted:?}");
+                let freed = client.release(&owner).await;
+                assert!(matches!(freed, Ok(Released::Freed)), "{freed:?}");
+            }
+        });
+    }
+    while let Some(ended) = callers.join_next().await {
+        ended.unwrap();
+    }
+}
+
+/// What is left of an answer must have come before the next request leaves, also if nobody waits for it.
+#[tokio::test]
+async fn requests_stay_whole_behind_calls_that_were_given_up() {
+    let (_way, client) = start().await;
+    let mut callers = JoinSet::new();
+    for caller in 0..4 {
+        let client = Arc::clone(&client);
+        callers.spawn(async move {
+            let mut dice = Dice::new(caller);
+            for round in 0..15 {
+                let owner = claim(&key(&format!("{caller}:{round}")), TTL);
+                let patience = Duration::from_micros(dice.within(0..40_000));
+                let hasty = timeout(patience, client.try_acquire(&owner)).await;
+                assert!(!matches!(hasty, Ok(Err(_))), "{hasty:?}");
+                let granted = client.try_acquire(&owner).await;
+                assert!(matches!(granted, Ok(Attempt::Granted { .. })), "{granted:?}");
+                let freed = client.release(&owner).await;
+                assert!(matches!(freed, Ok(Released::Freed)), "{freed:?}");
+            }
+        });
+    }
+    while let Some(ended) = callers.join_next().await {
+        ended.unwrap();
+    }
+}
