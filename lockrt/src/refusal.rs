@@ -9,7 +9,7 @@ use crate::error::LockError;
 #[diagnostic::on_unimplemented(
     message = "a lock refusal cannot be turned into `{Self}`",
     label = "`fail` and `wait` need a return type with room for the refusal",
-    note = "for `Result<_, E>` write `impl From<LockError> for E`; for any other type write `on_error = |error| value`",
+    note = "return a `Result<_, E>` with `E: From<lockrt::LockError>`, or write `on_error = |error| value`",
     note = "for `()` and `Option` you may write `on_contention = skip`"
 )]
 pub trait FromLockError: Sized {
@@ -17,12 +17,22 @@ pub trait FromLockError: Sized {
     fn from_lock_error(error: LockError) -> Self;
 }
 
-#[diagnostic::do_not_recommend]
-impl<T, E: From<LockError>> FromLockError for Result<T, E> {
+impl<T, E: HoldsRefusal> FromLockError for Result<T, E> {
     fn from_lock_error(error: LockError) -> Self {
         Err(error.into())
     }
 }
+
+/// Any `E: From<LockError>`, under a name that can say what to write where it is missing.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot hold a lock's refusal: write `impl From<lockrt::LockError> for {Self}`",
+    label = "a refusal is returned as this function's error",
+    note = "or make the value yourself: `on_error = |error| Err(..)`"
+)]
+pub trait HoldsRefusal: From<LockError> {}
+
+#[diagnostic::do_not_recommend]
+impl<E: From<LockError>> HoldsRefusal for E {}
 
 /// A return type with a value that says "somebody else is at it, nothing to do".
 #[diagnostic::on_unimplemented(
@@ -64,7 +74,6 @@ pub trait Unanswered: Sized {
     fn unanswered(error: LockError) -> (Self, Option<LockError>);
 }
 
-#[diagnostic::do_not_recommend]
 impl<T: FromLockError> Unanswered for T {
     fn unanswered(error: LockError) -> (Self, Option<LockError>) {
         (T::from_lock_error(error), None)

@@ -150,7 +150,7 @@ mod builders {
         }
     }
 
-    // The other way round is one clear error, see `tests/ui`.
+    // The other way round is one clear error, see `tests/mistakes`.
     #[distributed_lock(key = "built:{id}", ttl_ms = 5_000, lease = held)]
     #[lockrt_job_macro::job]
     async fn below(id: u64) -> Result<String, LockError> {

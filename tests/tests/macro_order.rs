@@ -169,7 +169,7 @@ mod recursive {
     }
 }
 
-// `#[tokio::main]` and `#[tokio::test]` take the `async` away: they stand below. Above is one clear error, see `tests/ui`.
+// `#[tokio::main]` and `#[tokio::test]` take the `async` away: they stand below. Above is one clear error, see `tests/mistakes`.
 #[distributed_lock(key = "main", ttl_ms = 5_000)]
 #[tokio::main(flavor = "current_thread")]
 async fn main_below() -> Result<bool, LockError> {
