@@ -347,8 +347,8 @@ mod hidden_types {
 
 #[test]
 fn type_errors_in_the_body_point_into_the_body() {
-    let source = include_str!("ui/body_type_error.rs");
-    let answer = include_str!("ui/body_type_error.stderr");
+    let source = include_str!("../mistakes/tests/ui/body_type_error.rs");
+    let answer = include_str!("../mistakes/tests/ui/body_type_error.stderr");
     for error in answer.split("error[").skip(1) {
         let place = error.lines().nth(1).unwrap();
         let mut numbers = place.rsplit(':').map(|number| number.parse::<usize>().unwrap_or(0));

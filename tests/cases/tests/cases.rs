@@ -9,6 +9,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::UNIX_EPOCH;
 
 use serde_json::Value;
 
@@ -225,11 +226,35 @@ fn compile(root: &str, name: &str, lockrt: &str, features: &[&str], emit: &str) 
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
 
-/// Where cargo has put each direct dependency of this package.
+/// Where cargo has put each direct dependency of this package. Cargo is asked once for each build of these tests, not in
+/// the process of each test.
 fn dependencies() -> BTreeMap<String, PathBuf> {
+    let this_test = std::env::current_exe().unwrap();
+    let built = this_test.metadata().unwrap().modified().unwrap().duration_since(UNIX_EPOCH).unwrap();
+    let known = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+        .join(this_test.file_name().unwrap())
+        .with_extension(format!("{}.json", built.as_nanos()));
+    if let Ok(found) = fs::read(&known) {
+        return serde_json::from_slice(&found).unwrap();
+    }
+    let found = ask_cargo();
+    let part = known.with_extension(std::process::id().to_string());
+    fs::write(&part, serde_json::to_vec(&found).unwrap()).unwrap();
+    fs::rename(part, known).unwrap();
+    found
+}
+
+fn ask_cargo() -> BTreeMap<String, PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    // What these tests were compiled with is compiled already; another choice of features would compile it all anew.
+    let chosen: &[&str] = if cfg!(feature = "workspace") {
+        &["--workspace", "--all-features"]
+    } else {
+        &["--package", "lockrt-cases"]
+    };
     let output = Command::new(cargo)
-        .args(["build", "--package", "lockrt-cases", "--message-format=json", "--quiet"])
+        .args(["test", "--no-run", "--message-format=json", "--quiet"])
+        .args(chosen)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .stderr(Stdio::inherit())
         .output()
