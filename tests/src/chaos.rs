@@ -18,6 +18,8 @@ mod nemesis;
 mod options;
 mod record;
 mod row;
+mod scene;
+mod server;
 mod spot;
 mod task;
 mod visitor;

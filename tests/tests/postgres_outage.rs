@@ -112,6 +112,32 @@ async fn a_crash_of_the_server_forgets_no_lock_and_a_short_one_costs_no_lease() 
     assert!(granted(&other, &claim(&key("others"), TTL)).await > first);
 }
 
+/// Where commits are answered before they are written, a crash is like a failover that lost them.
+#[tokio::test]
+async fn a_crash_under_late_commits_loses_grants_and_the_tokens_of_the_next_ones_are_greater() {
+    let late = ["synchronous_commit=off", "wal_writer_delay=10s"];
+    let mut server = PostgresServer::start_with(&late).await;
+    // Else the tables go, too.
+    server.raw().await.batch_execute("CHECKPOINT").await.unwrap();
+    let client = server.client().await;
+    let lost = claim(&key("orders"), TTL);
+    let first = granted(&client, &lost).await;
+    server.restart().await;
+    let (next, mut second) = (claim(&key("orders"), TTL), 0);
+    until("the server is found again", async || match client.try_acquire(&next).await {
+        Ok(Attempt::Granted { fencing }) => {
+            second = fencing.unwrap().get();
+            true
+        }
+        Ok(attempt) => panic!("the grant was written all the same: {attempt:?}"),
+        Err(_) => false,
+    })
+    .await;
+    assert!(second > first, "{second} after {first}");
+    let answers = client.renew(&[&lost]).await;
+    assert!(matches!(&answers[..], [Renewed::Gone]), "{answers:?}");
+}
+
 #[tokio::test]
 async fn a_lease_is_lost_at_its_deadline_while_the_server_is_away_and_callers_learn_it_in_time() {
     let mut server = PostgresServer::start().await;

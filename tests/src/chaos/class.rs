@@ -1,7 +1,5 @@
 //! The classes of faults.
 
-use std::fmt;
-
 /// What goes wrong while the workers work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
@@ -13,8 +11,12 @@ pub(super) enum Class {
     WorkersKilled,
     /// The lock server's process is stopped and goes on.
     ServerStopped,
+    /// The lock server is killed and comes back with its data.
+    ServerKilled,
     /// The lock server is killed and comes back empty.
     ServerEmptied,
+    /// Some sessions at the lock server are ended, in the midst of whatever they do.
+    SessionsEnded,
     /// Workers are cut off from the lock server; their store they reach.
     CutOff,
     /// Between workers and lock server only requests arrive, or only answers.
@@ -33,13 +35,13 @@ pub(super) enum Class {
     Cancelled,
     /// Workers drop their runtime with all tasks and guards in it.
     RuntimesDropped,
-    /// A replica that misses the last writes takes over.
+    /// A replica, or standby, that misses the last writes takes over.
     FailedOver,
 }
 
 impl Class {
-    /// All of them, in the order in which they are run.
-    pub(super) const ALL: [Self; 15] = [
+    /// Those of Redis, in the order in which they are run.
+    pub(super) const REDIS: [Self; 15] = [
         Self::Baseline,
         Self::WorkersStopped,
         Self::WorkersKilled,
@@ -57,6 +59,17 @@ impl Class {
         Self::FailedOver,
     ];
 
+    /// Those of PostgreSQL. What happens to workers alone is the same there.
+    pub(super) const POSTGRES: [Self; 7] = [
+        Self::Baseline,
+        Self::SessionsEnded,
+        Self::ServerKilled,
+        Self::ServerStopped,
+        Self::CutOff,
+        Self::Reset,
+        Self::FailedOver,
+    ];
+
     /// Its name in arguments and in the table.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -64,7 +77,9 @@ impl Class {
             Self::WorkersStopped => "worker-stopped",
             Self::WorkersKilled => "worker-killed",
             Self::ServerStopped => "server-stopped",
+            Self::ServerKilled => "server-killed",
             Self::ServerEmptied => "server-emptied",
+            Self::SessionsEnded => "sessions-ended",
             Self::CutOff => "cut-off",
             Self::OneWay => "one-way",
             Self::Latency => "latency",
@@ -94,11 +109,5 @@ impl Class {
     /// Whether holders write after their lease has ended, so that a fence must have refused some.
     pub(super) fn must_be_refused(self) -> bool {
         self == Self::WorkersStopped
-    }
-}
-
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }

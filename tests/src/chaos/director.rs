@@ -8,14 +8,14 @@ use std::time::Duration;
 use redis::RedisResult;
 use tokio::time::Instant;
 
-use super::arena::{Arena, Left};
+use super::arena::Arena;
 use super::checks::{disorder, early, late, lost, overlaps, recovery_ns, repeated};
-use super::class::Class;
 use super::ledger::Ledger;
 use super::nemesis::{heal, strike};
 use super::options::Plan;
 use super::record::{Cell, now_ns};
 use super::row::{Row, table};
+use super::scene::Scene;
 use super::spot::{Spot, TTL};
 use super::visitor::visit;
 use crate::Dice;
@@ -36,23 +36,23 @@ pub(super) fn direct(plan: &Plan) -> ExitCode {
 }
 
 async fn run(plan: &Plan) -> ExitCode {
-    let Plan { classes, faults, seed, how } = plan;
-    println!("{} classes of faults, {faults:.1?} each; --seed {seed} repeats the choices", classes.len());
+    let Plan { scenes, faults, seed, how } = plan;
+    println!("{} classes of faults, {faults:.1?} each; --seed {seed} repeats the choices", scenes.len());
     if let Some(how) = how {
         println!("The workers are broken on purpose: {}.", how.name());
     }
     let mut rows = Vec::new();
     let mut complaints = Vec::new();
-    for (number, class) in (0..).zip(classes) {
+    for (number, scene) in (0..).zip(scenes) {
         let dice = Dice::new(seed.wrapping_add(number));
-        let found = match judge(*class, plan, dice).await {
+        let found = match judge(*scene, plan, dice).await {
             Ok(row) => {
                 println!("{}", row.line());
                 let found = row.complaints();
                 rows.push(row);
                 found
             }
-            Err(failure) => vec![format!("{class}: {failure}")],
+            Err(failure) => vec![format!("{scene}: {failure}")],
         };
         for complaint in &found {
             println!("FAILED {complaint}");
@@ -69,14 +69,14 @@ async fn run(plan: &Plan) -> ExitCode {
 }
 
 /// Runs one class from the start of its servers to the verdict.
-async fn judge(class: Class, plan: &Plan, mut dice: Dice) -> Result<Row, String> {
-    let mut arena = Arena::open(class, plan, &mut dice).await?;
+async fn judge(scene: Scene, plan: &Plan, mut dice: Dice) -> Result<Row, String> {
+    let mut arena = Arena::open(scene, plan, &mut dice).await?;
     let recorder = arena.recorder.clone();
-    let (blows, load) = harass(class, &mut arena, plan, &mut dice).await?;
+    let (blows, load) = harass(scene, &mut arena, plan, &mut dice).await?;
     let recovery_ms = recover(&mut arena).await?;
     arena.quiesce().await?;
-    let left = arena.left(EXPIRED).await.map_err(|error| error.to_string())?;
-    let (queues, leaks): (Vec<_>, Vec<_>) = left.into_iter().partition(Left::is_passing_queue);
+    let left = arena.locks.left(EXPIRED).await?;
+    let (queues, leaks): (Vec<_>, Vec<_>) = left.into_iter().partition(|left| left.is_passing_queue);
     let [lost_plain, lost_fenced] = count(&arena).await.map_err(|error| error.to_string())?;
     arena.close().await?;
     let history = recorder.history();
@@ -84,7 +84,7 @@ async fn judge(class: Class, plan: &Plan, mut dice: Dice) -> Result<Row, String>
     let late = late(&history.waits, &history.stalls);
     let latest = late.iter().max_by_key(|(late_ns, _)| *late_ns);
     Ok(Row {
-        class,
+        scene,
         load,
         injections: blows + history.cancelled + history.drops_with_guards,
         grants: history.grants.len() as u64,
@@ -94,7 +94,7 @@ async fn judge(class: Class, plan: &Plan, mut dice: Dice) -> Result<Row, String>
         lost_fenced,
         refused: history.refused,
         repeated_tokens: repeated(&history.grants),
-        falling_tokens: disorder(&history.grants, class.loses_data()),
+        falling_tokens: disorder(&history.grants, scene.class.loses_data()),
         early_waits: early(&history.waits),
         late_waits: late.len() as u64,
         latest: latest.map(|(late_ns, wait)| format!("{} ms late, {wait:?}", late_ns / 1_000_000)),
@@ -109,9 +109,9 @@ async fn judge(class: Class, plan: &Plan, mut dice: Dice) -> Result<Row, String>
 /// Ends all faults, and waits until every hot key has been granted again, to a worker or to somebody
 /// who asks for it now: how long that took.
 async fn recover(arena: &mut Arena) -> Result<Option<u64>, String> {
-    heal(arena);
+    heal(arena).await;
     let healed_ns = now_ns();
-    let mut grants = visit(&arena.locks.url()).await?;
+    let mut grants = visit(&arena.locks.url_at(arena.locks.port())).await?;
     grants.extend_from_slice(&arena.recorder.history().grants);
     Ok(recovery_ns(&grants, Spot::hot(), healed_ns).map(|ns| ns / 1_000_000))
 }
@@ -126,22 +126,22 @@ async fn count(arena: &Arena) -> RedisResult<[u64; 2]> {
 }
 
 /// Strikes until the time of the class is up: how many faults that were, and the grants per second.
-async fn harass(class: Class, arena: &mut Arena, plan: &Plan, dice: &mut Dice) -> Result<(u64, u64), String> {
+async fn harass(scene: Scene, arena: &mut Arena, plan: &Plan, dice: &mut Dice) -> Result<(u64, u64), String> {
     let faults = plan.faults;
     let recorder = arena.recorder.clone();
     let grants = || recorder.history().grants.len();
     let (began, before) = (Instant::now(), grants());
     let (mut injections, mut blows, mut told) = (0, 0, began);
     // A class whose fault must show itself has much longer for that.
-    let shown = || plan.how.is_some() || !class.must_be_refused() || recorder.history().refused > 0;
+    let shown = || plan.how.is_some() || !scene.class.must_be_refused() || recorder.history().refused > 0;
     while began.elapsed() < faults || blows < BLOWS || (!shown() && began.elapsed() < faults * 10) {
         injections +=
-            strike(class, arena, dice).await.map_err(|error| format!("the nemesis failed: {error}"))?;
+            strike(scene.class, arena, dice).await.map_err(|error| format!("the nemesis failed: {error}"))?;
         blows += 1;
         if told.elapsed() >= PROGRESS {
             told = Instant::now();
             println!(
-                "{class:<16} {:.0?}: {injections} injections, {} grants",
+                "{scene:<24} {:.0?}: {injections} injections, {} grants",
                 began.elapsed(),
                 grants() - before
             );

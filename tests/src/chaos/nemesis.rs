@@ -2,19 +2,18 @@
 
 use std::time::Duration;
 
-use redis::RedisResult;
 use tokio::task::block_in_place;
-use tokio::time::sleep;
 
-use super::arena::{Arena, follow};
+use super::arena::Arena;
 use super::class::Class;
+use super::server::pause;
 use super::worker::Command;
-use crate::{Dice, Fault, RedisServer, Toxic, Way};
+use crate::{Dice, Fault, Toxic, Way};
 
 /// One blow of a class, with the pause after it: how many faults it was.
 ///
 /// What the workers do to themselves is counted by what they tell.
-pub(super) async fn strike(class: Class, arena: &mut Arena, dice: &mut Dice) -> RedisResult<u64> {
+pub(super) async fn strike(class: Class, arena: &mut Arena, dice: &mut Dice) -> Result<u64, String> {
     Ok(match class {
         Class::Baseline | Class::Cancelled => {
             pause(dice, 200..201).await;
@@ -28,26 +27,17 @@ pub(super) async fn strike(class: Class, arena: &mut Arena, dice: &mut Dice) -> 
         Class::OneWay => cut_off(arena, dice, &[Fault::DropReplies, Fault::DropRequests]).await,
         Class::Latency => delay(arena, dice).await,
         Class::Reset => reset(arena, dice).await,
-        Class::ServerStopped => stop_server(&arena.locks, dice).await,
-        Class::ServerEmptied => empty_server(&mut arena.locks, dice).await,
-        Class::ServerBusy => busy(&arena.locks, dice).await?,
-        Class::Forgetful => forget(&arena.locks, dice).await?,
-        Class::Flushed => flush(&arena.locks, dice).await?,
-        Class::FailedOver => fail_over(arena, dice).await?,
+        _ => arena.locks.strike(class, &arena.proxies, dice).await?,
     })
 }
 
 /// Ends every fault.
-pub(super) fn heal(arena: &mut Arena) {
+pub(super) async fn heal(arena: &mut Arena) {
     arena.crew.resume();
-    arena.locks.resume();
+    arena.locks.heal().await;
     for proxy in &arena.proxies {
         proxy.clear();
     }
-}
-
-async fn pause(dice: &mut Dice, ms: std::ops::Range<u64>) {
-    sleep(Duration::from_millis(dice.within(ms))).await;
 }
 
 /// Different places of the crew, at least one and at most so many.
@@ -131,73 +121,4 @@ async fn reset(arena: &Arena, dice: &mut Dice) -> u64 {
     }
     pause(dice, 50..200).await;
     places.len() as u64
-}
-
-async fn stop_server(locks: &RedisServer, dice: &mut Dice) -> u64 {
-    locks.pause();
-    pause(dice, 600..2_000).await;
-    locks.resume();
-    pause(dice, 200..800).await;
-    1
-}
-
-async fn empty_server(locks: &mut RedisServer, dice: &mut Dice) -> u64 {
-    block_in_place(|| locks.restart());
-    pause(dice, 300..1_200).await;
-    1
-}
-
-async fn busy(locks: &RedisServer, dice: &mut Dice) -> RedisResult<u64> {
-    let mut raw = locks.raw().await;
-    if dice.within(0..2) == 0 {
-        let ms = dice.within(300..1_500);
-        redis::cmd("CLIENT").arg("PAUSE").arg(ms).arg("WRITE").query_async::<()>(&mut raw).await?;
-        sleep(Duration::from_millis(ms)).await;
-    } else {
-        let ms = dice.within(300..1_200);
-        redis::cmd("DEBUG").arg("SLEEP").arg(format!("0.{ms:04}")).query_async::<()>(&mut raw).await?;
-    }
-    pause(dice, 200..600).await;
-    Ok(1)
-}
-
-async fn forget(locks: &RedisServer, dice: &mut Dice) -> RedisResult<u64> {
-    let mut pipeline = redis::pipe();
-    pipeline.cmd("SCRIPT").arg("FLUSH");
-    for kind in ["normal", "pubsub"] {
-        pipeline.cmd("CLIENT").arg(&["KILL", "TYPE", kind, "SKIPME", "yes"]);
-    }
-    pipeline.query_async::<()>(&mut locks.raw().await).await?;
-    pause(dice, 200..201).await;
-    Ok(1)
-}
-
-async fn flush(locks: &RedisServer, dice: &mut Dice) -> RedisResult<u64> {
-    let mut raw = locks.raw().await;
-    if dice.within(0..2) == 0 {
-        redis::cmd("FLUSHALL").query_async::<()>(&mut raw).await?;
-    } else {
-        let fences: Vec<String> = redis::cmd("KEYS").arg("*}:fencing").query_async(&mut raw).await?;
-        if !fences.is_empty() {
-            redis::cmd("DEL").arg(fences).query_async::<()>(&mut raw).await?;
-        }
-    }
-    pause(dice, 200..800).await;
-    Ok(1)
-}
-
-/// The replica stops following, the workers go on for a while on the old server, and then find the
-/// replica in its place: what was written meanwhile is lost.
-async fn fail_over(arena: &mut Arena, dice: &mut Dice) -> RedisResult<u64> {
-    let Some(spare) = &mut arena.spare else { return Ok(0) };
-    redis::cmd("REPLICAOF").arg("NO").arg("ONE").query_async::<()>(&mut spare.raw().await).await?;
-    pause(dice, 50..300).await;
-    std::mem::swap(&mut arena.locks, spare);
-    for proxy in &arena.proxies {
-        proxy.lead_to(arena.locks.port());
-        proxy.cut();
-    }
-    pause(dice, 300..1_000).await;
-    follow(spare, &arena.locks).await?;
-    Ok(1)
 }

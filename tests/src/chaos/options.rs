@@ -6,7 +6,7 @@ use std::time::Duration;
 use lexopt::{Arg, Parser, ValueExt};
 
 use super::broken::Break;
-use super::class::Class;
+use super::scene::{Scene, Store};
 use super::worker::Orders;
 
 /// The program's two sides.
@@ -19,8 +19,8 @@ pub(super) enum Options {
 /// What the director runs.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// The classes, in order.
-    pub(super) classes: Vec<Class>,
+    /// What is run, in order.
+    pub(super) scenes: Vec<Scene>,
     /// How long the faults of each class last.
     pub(super) faults: Duration,
     /// What decides every random number.
@@ -45,7 +45,7 @@ const USAGE: &str = "usage: chaos [--minutes N | --seconds N] [--class NAME].. [
 impl Options {
     /// Reads the arguments.
     pub(super) fn parse(mut arguments: Parser) -> Result<Self, lexopt::Error> {
-        let mut plan = Plan { classes: Vec::new(), faults: SHORT, seed: random_seed(), how: None };
+        let mut plan = Plan { scenes: Vec::new(), faults: SHORT, seed: random_seed(), how: None };
         let mut minutes = None;
         while let Some(argument) = arguments.next()? {
             match argument {
@@ -56,16 +56,21 @@ impl Options {
                 Arg::Long("minutes") => minutes = Some(arguments.value()?.parse::<f64>()?),
                 Arg::Long("seconds") => plan.faults = Duration::from_secs(arguments.value()?.parse()?),
                 Arg::Long("seed") => plan.seed = arguments.value()?.parse()?,
-                Arg::Long("class") => plan.classes.push(arguments.value()?.parse_with(class)?),
+                Arg::Long("class") => plan.scenes.push(arguments.value()?.parse_with(scene)?),
                 Arg::Long("break") => plan.how = Some(arguments.value()?.parse_with(breakage)?),
                 other => return Err(other.unexpected()),
             }
         }
-        if plan.classes.is_empty() {
-            plan.classes.extend(Class::ALL);
+        // Workers are broken on Redis only.
+        let offered = |scene: &Scene| plan.how.is_none() || scene.store == Store::Redis;
+        if plan.scenes.is_empty() {
+            plan.scenes.extend(Scene::all().filter(offered));
+        }
+        if let Some(scene) = plan.scenes.iter().find(|scene| !offered(scene)) {
+            return Err(format!("workers cannot be broken in `{scene}`").into());
         }
         if let Some(minutes) = minutes {
-            let classes = u32::try_from(plan.classes.len()).unwrap_or(u32::MAX);
+            let classes = u32::try_from(plan.scenes.len()).unwrap_or(u32::MAX);
             let each =
                 Duration::try_from_secs_f64(minutes * 60.0).map_err(|error| error.to_string())? / classes;
             plan.faults = each.saturating_sub(AROUND).max(SHORT);
@@ -96,9 +101,12 @@ impl Orders {
     }
 }
 
-fn class(name: &str) -> Result<Class, String> {
-    let found = Class::ALL.into_iter().find(|class| class.name() == name);
-    found.ok_or_else(|| format!("no class `{name}`; there are {}", Class::ALL.map(Class::name).join(", ")))
+fn scene(name: &str) -> Result<Scene, String> {
+    let found = Scene::all().find(|scene| scene.name() == name);
+    found.ok_or_else(|| {
+        let names: Vec<String> = Scene::all().map(Scene::name).collect();
+        format!("no class `{name}`; there are {}", names.join(", "))
+    })
 }
 
 fn breakage(name: &str) -> Result<Break, String> {

@@ -3,11 +3,12 @@
 use comfy_table::{Table, presets};
 
 use super::class::Class;
+use super::scene::Scene;
 
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
-    pub(super) class: Class,
+    pub(super) scene: Scene,
     /// Grants per second while the faults lasted.
     pub(super) load: u64,
     pub(super) injections: u64,
@@ -42,9 +43,9 @@ pub(super) const RECOVERY_MS: u64 = 2_500;
 impl Row {
     /// Everything that must not be, in sentences; nothing if all is well.
     pub(super) fn complaints(&self) -> Vec<String> {
-        let class = self.class;
-        let none = |count: u64, what: &str| (count > 0).then(|| format!("{class}: {count} {what}"));
-        let some = |count: u64, what: &str| (count == 0).then(|| format!("{class}: no {what}"));
+        let (scene, class) = (self.scene, self.scene.class);
+        let none = |count: u64, what: &str| (count > 0).then(|| format!("{scene}: {count} {what}"));
+        let some = |count: u64, what: &str| (count == 0).then(|| format!("{scene}: no {what}"));
         let overlaps = if class.loses_data() { 0 } else { self.overlaps };
         let queues = if class.leaves_queues() { 0 } else { self.queues };
         let injections = if class == Class::Baseline { 1 } else { self.injections };
@@ -64,19 +65,19 @@ impl Row {
             none(self.falling_tokens, "fencing tokens below an earlier one"),
             none(self.early_waits, "waits that gave up before their time"),
             none(self.late_waits, "acquires that ended after their limit").map(with(&self.latest)),
-            (!recovered).then(|| format!("{class}: a hot key was not granted within {RECOVERY_MS} ms")),
+            (!recovered).then(|| format!("{scene}: a hot key was not granted within {RECOVERY_MS} ms")),
             none(self.leaks, "locks or managers left behind").map(with(&self.leak)),
             none(queues, "queues with somebody in them who is gone"),
         ];
-        let troubles = self.troubles.iter().map(|trouble| format!("{class}: {trouble}"));
+        let troubles = self.troubles.iter().map(|trouble| format!("{scene}: {trouble}"));
         found.into_iter().flatten().chain(troubles).collect()
     }
 
     /// In one line, for who waits for the table.
     pub(super) fn line(&self) -> String {
-        let Self { class, grants, injections, .. } = self;
+        let Self { scene, grants, injections, .. } = self;
         let verdict = if self.complaints().is_empty() { "ok" } else { "FAILED" };
-        format!("{class:<16} {verdict}, {injections} injections, {grants} grants")
+        format!("{scene:<24} {verdict}, {injections} injections, {grants} grants")
     }
 }
 
@@ -113,7 +114,7 @@ pub(super) fn table(rows: &[Row]) -> String {
             tokens,
             waits,
         ];
-        let mut cells = vec![row.class.to_string()];
+        let mut cells = vec![row.scene.to_string()];
         cells.extend(numbers.map(|number| number.to_string()));
         cells.push(row.recovery_ms.map_or_else(|| "never".into(), |ms| ms.to_string()));
         cells.extend([row.leaks, row.queues].map(|number| number.to_string()));
@@ -125,11 +126,12 @@ pub(super) fn table(rows: &[Row]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scene::Store;
     use super::*;
 
     fn good(class: Class) -> Row {
         Row {
-            class,
+            scene: Scene { store: Store::Redis, class },
             load: 100,
             injections: 3,
             grants: 300,
@@ -176,7 +178,7 @@ mod tests {
 
     #[test]
     fn updates_lost_without_a_fence_are_shown_and_no_complaint() {
-        for class in Class::ALL {
+        for class in Scene::all().map(|scene| scene.class) {
             assert_eq!(good(class).complaints(), [""; 0]);
         }
         assert!(table(&[good(Class::Flushed)]).contains("| ok"));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use lockrt::LockManager;
+use lockrt::{LockManager, Postgres, SetupError};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -68,8 +68,7 @@ pub(super) fn work(orders: &Orders) -> ExitCode {
 }
 
 fn labour(orders: &Orders, mut commands: UnboundedReceiver<Command>) -> Result<(), String> {
-    let backend = Broken::new(&orders.locks, orders.how).map_err(|error| error.to_string())?;
-    let manager = LockManager::builder().build(backend).map_err(|error| error.to_string())?;
+    let manager = manager(orders).map_err(|error| error.to_string())?;
     let witness = Witness::start().map_err(|error| error.to_string())?;
     for life in 0.. {
         // Half of the workers poll their tasks on one thread.
@@ -88,6 +87,15 @@ fn labour(orders: &Orders, mut commands: UnboundedReceiver<Command>) -> Result<(
         tell(&Record::Closed { clean: report.is_clean() });
     });
     Ok(())
+}
+
+fn manager(orders: &Orders) -> Result<LockManager, SetupError> {
+    let builder = LockManager::builder();
+    if orders.locks.starts_with("redis:") {
+        builder.build(Broken::new(&orders.locks, orders.how)?)
+    } else {
+        builder.build(Postgres::from_url(&orders.locks)?)
+    }
 }
 
 /// Runs the tasks of one runtime: until they have stopped, or until the runtime is to be dropped
