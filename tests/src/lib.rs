@@ -9,6 +9,7 @@ mod dice;
 #[cfg(doctest)]
 mod docs;
 mod dropping;
+mod example;
 mod fake_redis;
 mod faulty;
 mod pgbouncer;
@@ -30,6 +31,7 @@ mod until;
 pub use calls::{granted, key, refused};
 pub use dice::Dice;
 pub use dropping::dropped_at_every_poll;
+pub use example::{Answer, Example, example, in_time};
 pub use fake_redis::FakeRedis;
 pub use lockrt::conformance::lock::{Call, Fate, Faulty, Yielding};
 pub use pgbouncer::PgBouncer;

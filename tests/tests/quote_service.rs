@@ -2,19 +2,16 @@
 
 #![allow(clippy::expect_used)] // a broken set-up ends the test, and says why
 
-use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use lockrt_tests::RedisServer;
+use lockrt_tests::{Answer, Example, RedisServer, example, in_time};
+use rustix::process::Signal;
 use serde_json::Value;
-use ureq::Agent;
 
-/// Every wait for a condition gives up after this long.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// The ttl of the service's three ordinary routes.
 const TTL: Duration = Duration::from_secs(5);
 
@@ -42,7 +39,7 @@ fn fifty_requests_at_two_instances_work_one_at_a_time() {
     );
     assert!(!refused.is_empty(), "of 20 requests that do not wait, some meet a holder");
     for answer in &refused {
-        answer.assert_refused_by_the_lock();
+        assert_refused_by_the_lock(answer);
     }
 
     let mut works: Vec<Work> = instances.iter().flat_map(Instance::history).collect();
@@ -72,18 +69,18 @@ fn a_killed_instance_lets_the_other_in_after_the_ttl() {
             let _ = doomed.try_post("recalculate"); // it dies before it answers
         });
         let held = doomed.working();
-        heir.post("recalculate").assert_refused_by_the_lock();
-        doomed.signal("KILL");
+        assert_refused_by_the_lock(&heir.post("recalculate"));
+        doomed.service.signal(Signal::KILL);
         held
     });
-    doomed.wait();
+    doomed.service.wait();
 
-    let work = until("the heir gets in", || {
+    let work = in_time("the heir gets in", || {
         let answer = heir.post("refresh");
         if answer.status == 200 {
             return Some(Work::read(&answer.json()["work"]));
         }
-        answer.assert_refused_by_the_lock();
+        assert_refused_by_the_lock(&answer);
         None
     });
     let after = Duration::from_micros(work.started_us - held.started_us);
@@ -110,7 +107,7 @@ fn ctrl_c_ends_the_body_and_lets_the_other_in_at_once() {
         let last = scope.spawn(|| stopped.post("recalculate"));
         stopped.working();
         let waiter = scope.spawn(|| next.post("refresh"));
-        stopped.signal("INT");
+        stopped.service.signal(Signal::INT);
         (last.join().expect("the last request panicked"), waiter.join().expect("the waiter panicked"))
     });
     assert_eq!(last.status, 200, "the running body ended: {last:?}");
@@ -122,7 +119,7 @@ fn ctrl_c_ends_the_body_and_lets_the_other_in_at_once() {
     let gap = Duration::from_micros(first.started_us - ended);
     // 100 ms, and 150 for a machine that is busy with other tests.
     assert!(gap <= Duration::from_millis(250), "the waiter got in {gap:?} after the last body's end");
-    assert!(stopped.wait().success(), "Ctrl-C is an orderly end");
+    assert!(stopped.service.wait().success(), "Ctrl-C is an orderly end");
 }
 
 #[test]
@@ -164,42 +161,18 @@ fn a_second_reindex_is_skipped_and_the_page_is_served() {
     assert_eq!(second.json()["served_by"], "alone");
 }
 
-/// One running process of the service; killed when dropped.
+/// One running process of the service.
 struct Instance {
     name: &'static str,
-    base: String,
-    agent: Agent,
-    process: Child,
+    service: Example,
 }
 
 impl Instance {
     fn start(name: &'static str, lock_url: &str, work_ms: u64) -> Self {
-        let mut process = Command::new(binary())
-            .env("INSTANCE", name)
-            .env("LOCK_URL", lock_url)
-            .env("PORT", "0")
-            .env("WORK_MS", work_ms.to_string())
-            .env("RUST_LOG", std::env::var("RUST_LOG").unwrap_or_else(|_| "error".into()))
-            .env_remove("PEERS")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the service cannot be started");
-        let stdout = process.stdout.take().expect("stdout is piped");
-        let mut lines = BufReader::new(stdout).lines();
-        let first = lines
-            .next()
-            .and_then(Result::ok)
-            .expect("the service ended before it printed its address; its stderr says why");
-        let base = first
-            .split_whitespace()
-            .find(|word| word.starts_with("http://"))
-            .expect("an address in the first line")
-            .to_owned();
-        // Read on, so that the service never waits for a full pipe.
-        thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-        let config = Agent::config_builder().http_status_as_error(false).timeout_global(Some(PATIENCE));
-        Self { name, base, agent: Agent::new_with_config(config.build()), process }
+        static BINARY: OnceLock<PathBuf> = OnceLock::new();
+        let mut command = Command::new(BINARY.get_or_init(|| example("quote-service")));
+        command.env("INSTANCE", name).env("LOCK_URL", lock_url).env("WORK_MS", work_ms.to_string());
+        Self { name, service: Example::start(command.env_remove("PEERS")) }
     }
 
     fn post(&self, operation: &str) -> Answer {
@@ -207,13 +180,11 @@ impl Instance {
     }
 
     fn try_post(&self, operation: &str) -> Result<Answer, ureq::Error> {
-        let response = self.agent.post(format!("{}/quotes/acme/42/{operation}", self.base)).send_empty()?;
-        Answer::read(response)
+        self.service.post(&format!("/quotes/acme/42/{operation}"))
     }
 
     fn get(&self, path: &str) -> Answer {
-        let response = self.agent.get(format!("{}{path}", self.base)).call();
-        response.and_then(Answer::read).expect("the service did not answer")
+        self.service.get(path)
     }
 
     fn history(&self) -> Vec<Work> {
@@ -223,59 +194,17 @@ impl Instance {
 
     /// The work that goes on, as soon as some does.
     fn working(&self) -> Work {
-        until("somebody works", || self.history().into_iter().find(|work| work.ended_us.is_none()))
-    }
-
-    fn signal(&self, signal: &str) {
-        let sent = Command::new("kill").args(["-s", signal, &self.process.id().to_string()]).status();
-        assert!(sent.expect("`kill` cannot be run").success());
-    }
-
-    fn wait(&mut self) -> std::process::ExitStatus {
-        until("the process ends", || self.process.try_wait().expect("the process cannot be waited for"))
+        in_time("somebody works", || self.history().into_iter().find(|work| work.ended_us.is_none()))
     }
 }
 
-impl Drop for Instance {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-#[derive(Debug)]
-struct Answer {
-    status: u16,
-    content_type: String,
-    retry_after: Option<String>,
-    body: String,
-}
-
-impl Answer {
-    fn read(mut response: ureq::http::Response<ureq::Body>) -> Result<Self, ureq::Error> {
-        let header =
-            |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let (content_type, retry_after) = (header("content-type").unwrap_or_default(), header("retry-after"));
-        Ok(Self {
-            status: response.status().as_u16(),
-            content_type,
-            retry_after,
-            body: response.body_mut().read_to_string()?,
-        })
-    }
-
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("no JSON ({error}): {self:?}"))
-    }
-
-    fn assert_refused_by_the_lock(&self) {
-        assert_eq!(self.status, 409, "{self:?}");
-        assert_eq!(self.content_type, "application/problem+json", "{self:?}");
-        assert_eq!(self.json()["status"], 409, "{self:?}");
-        let seconds: u64 =
-            self.retry_after.as_deref().and_then(|text| text.parse().ok()).expect("`Retry-After` in seconds");
-        assert!((1..=TTL.as_secs()).contains(&seconds), "{self:?}");
-    }
+fn assert_refused_by_the_lock(answer: &Answer) {
+    assert_eq!(answer.status, 409, "{answer:?}");
+    assert_eq!(answer.content_type, "application/problem+json", "{answer:?}");
+    assert_eq!(answer.json()["status"], 409, "{answer:?}");
+    let seconds = answer.retry_after.as_deref().and_then(|text| text.parse().ok());
+    let seconds: u64 = seconds.expect("`Retry-After` in seconds");
+    assert!((1..=TTL.as_secs()).contains(&seconds), "{answer:?}");
 }
 
 #[derive(Debug)]
@@ -295,37 +224,4 @@ impl Work {
             ended_us: value["ended_unix_us"].as_u64(),
         }
     }
-}
-
-/// Asks until there is an answer.
-fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(answer) = ask() {
-            return answer;
-        }
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} until {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// The service, built once per test process; cargo knows whether anything is left to do.
-fn binary() -> &'static PathBuf {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let built = Command::new(cargo)
-            .args(["build", "--quiet", "-p", "quote-service", "--message-format=json-render-diagnostics"])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .stderr(Stdio::inherit())
-            .output()
-            .expect("cargo cannot be run");
-        assert!(built.status.success(), "quote-service does not build");
-        let messages = String::from_utf8(built.stdout).expect("cargo's messages are UTF-8");
-        let executable = messages
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-            .find_map(|message| Some(PathBuf::from(message["executable"].as_str()?)));
-        executable.expect("cargo names the executable that it built")
-    })
 }
