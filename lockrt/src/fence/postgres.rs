@@ -52,7 +52,10 @@
 //! ```
 //!
 //! That no row has changed must be looked at: it is the only sign. Every statement that writes the row needs
-//! the condition. Tokens of lockrt's own backends fit a `bigint`.
+//! the condition. A [`FencingToken`], and the `Option` that [`Lease::fencing`](crate::Lease::fencing) gives, is a parameter
+//! of type `bigint`.
+
+mod token;
 
 use tokio_postgres::types::Type;
 use tokio_postgres::{Error, GenericClient, Row, Transaction};

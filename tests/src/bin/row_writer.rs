@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use lockrt::fence::postgres::PostgresFence;
-use lockrt::{FencingToken, Lease, LockKey, LockManager, LockPolicy, OnLost};
+use lockrt::{Lease, LockKey, LockManager, LockPolicy, OnLost};
 use tokio_postgres::{Client, NoTls};
 
 #[tokio::main(flavor = "current_thread")]
@@ -35,7 +35,7 @@ async fn raised(client: &mut Client, mode: &str, lease: &Lease) -> bool {
     if mode == "fenced" && fence.register(client, lease).await.is_err() {
         return false;
     }
-    let token = i64::try_from(lease.fencing().map_or(0, FencingToken::get)).unwrap();
+    let token = lease.fencing();
     let register = "UPDATE counter SET fencing_token = $1 WHERE fencing_token <= $1";
     if mode == "column" && client.execute(register, &[&token]).await.unwrap() == 0 {
         return false;
