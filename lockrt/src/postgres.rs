@@ -46,6 +46,9 @@
 //!
 //! An open transaction holds a connection, and back what `VACUUM` may clean up. Do not call other services
 //! while it is open; for long work take a lease, and fence the write.
+//!
+//! A client that is stopped in the middle keeps its locks until the server ends its session. So set
+//! `idle_in_transaction_session_timeout`, for the connection or its role, to what a statement may be waited for.
 
 mod advisory;
 mod asking;

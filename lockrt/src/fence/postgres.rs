@@ -23,7 +23,8 @@
 //!
 //! A guard that let the holder pass keeps the row of the resource locked until the transaction ends: a newer
 //! holder's registration waits for it, so nobody can overtake between comparison and commit. One that refuses
-//! has changed nothing; roll the transaction back.
+//! has changed nothing; roll the transaction back. One whose client is stopped before its commit holds up the next
+//! holder until the server ends its session: set `idle_in_transaction_session_timeout`.
 //!
 //! # The table
 //!
