@@ -1,11 +1,16 @@
 # Sourced by the scripts beside it.
 
-# Installs PostgreSQL and PgBouncer where they are missing, or says how to. The tests start servers of their own; the
-# one that Debian's package starts where there is an init system is in nobody's way.
-install_postgres() {
-  local missing=()
-  command -v postgres >/dev/null || compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null || missing+=(postgresql)
-  { command -v pgbouncer || [ -x /usr/sbin/pgbouncer ]; } >/dev/null || missing+=(pgbouncer)
+# Installs PostgreSQL and PgBouncer, or the one of them that is named, where they are missing, or says how to. The tests
+# start servers of their own; the one that Debian's package starts where there is an init system is in nobody's way.
+install_postgres() { # [package..]
+  local missing=() wanted=" ${*:-postgresql pgbouncer} "
+  if [[ $wanted == *" postgresql "* ]] && ! command -v postgres >/dev/null &&
+    ! compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null; then
+    missing+=(postgresql)
+  fi
+  if [[ $wanted == *" pgbouncer "* ]] && ! command -v pgbouncer >/dev/null && ! [ -x /usr/sbin/pgbouncer ]; then
+    missing+=(pgbouncer)
+  fi
   [ ${#missing[@]} -eq 0 ] && return
   if ! command -v apt-get >/dev/null; then
     echo "${missing[*]} missing: install PostgreSQL 12 or later and PgBouncer, so that initdb, postgres and pgbouncer are in the PATH, and run this again." >&2
