@@ -22,9 +22,10 @@
 //!
 //! | call | locks | meets |
 //! |---|---|---|
-//! | [`lock_in`] | a name, by `pg_advisory_xact_lock` | other `lock_in` of the same key, and nothing else |
+//! | [`lock_in`] | a name, by `pg_advisory_xact_lock` | `lock_in` and `session_lock` of the same key, and nothing else |
 //! | [`lock_rows_in`] | rows, by `FOR UPDATE` | everybody who writes or locks these rows |
 //! | [`unlocked_rows_in`] | rows, by `FOR UPDATE SKIP LOCKED` | nobody: it leaves out what others have locked |
+//! | [`session_lock`] | a name, by `pg_advisory_lock` on a connection of its own, without a transaction | `lock_in` and `session_lock` of the same key |
 //!
 //! They never meet the leases of a [`LockManager`](crate::LockManager), not even on the same database: lock a
 //! resource in one way everywhere.
@@ -53,6 +54,8 @@
 mod advisory;
 mod asking;
 mod rows;
+mod session;
 
 pub use advisory::{NAMESPACE, advisory_number, lock_in};
 pub use rows::{lock_rows_in, unlocked_rows_in};
+pub use session::{SessionLock, session_lock};

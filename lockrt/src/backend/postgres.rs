@@ -33,7 +33,7 @@ mod link;
 mod migration;
 mod statements;
 mod turn;
-mod url;
+pub(crate) mod url;
 mod waiters;
 
 use std::fmt;

@@ -34,19 +34,8 @@ impl<'a> Asking<'a> {
         key: &'a LockKey,
         policy: &LockPolicy,
     ) -> Result<Self, LockError> {
-        let (name, backend) = (policy.name(), "postgres, in a transaction");
-        let unsupported = |what| LockError::Unsupported { name, what, backend };
-        if policy.requires_fencing() {
-            return Err(unsupported("fencing tokens"));
-        }
-        if policy.hold_at_least().is_some() {
-            return Err(unsupported("a minimum time of holding"));
-        }
-        let patience = match policy.contention() {
-            Contention::Fail => Patience::None,
-            Contention::Wait(time) => patience(time),
-            Contention::WaitForever => Patience::Endless,
-        };
+        let patience = patience_of(policy, "postgres, in a transaction")?;
+        let name = policy.name();
         let started = Clock::system().now();
         Ok(Self { transaction, key, name, patience, started })
     }
@@ -100,6 +89,22 @@ impl<'a> Asking<'a> {
         let source = failure::in_transaction(error);
         LockError::Unavailable { name: self.name, key: self.key.clone(), source }
     }
+}
+
+/// For how long `policy` waits. Without a lease some demands cannot be met.
+pub(super) fn patience_of(policy: &LockPolicy, backend: &'static str) -> Result<Patience, LockError> {
+    let unsupported = |what| LockError::Unsupported { name: policy.name(), what, backend };
+    if policy.requires_fencing() {
+        return Err(unsupported("fencing tokens"));
+    }
+    if policy.hold_at_least().is_some() {
+        return Err(unsupported("a minimum time of holding"));
+    }
+    Ok(match policy.contention() {
+        Contention::Fail => Patience::None,
+        Contention::Wait(time) => patience(time),
+        Contention::WaitForever => Patience::Endless,
+    })
 }
 
 /// The server counts in whole milliseconds, up to 24 days, and takes 0 for ever.

@@ -6,7 +6,7 @@ use tokio_postgres::error::{DbError, Severity, SqlState};
 use crate::error::BackendError;
 
 /// A failure before the statement itself was sent.
-pub(super) fn before_sending(error: &Error) -> BackendError {
+pub(crate) fn before_sending(error: &Error) -> BackendError {
     match error.as_db_error() {
         Some(refusal) if is_of_pooler(refusal) => BackendError::not_applied(format!(
             "a pooler in between refused: it has no server for us, or it stands before the server in transaction \

@@ -65,7 +65,7 @@ const NO_TLS: &str = "TLS is not supported yet, so `sslmode` cannot ask for it; 
                       socket or a TLS tunnel, and `sslmode=disable`";
 
 /// Completes what the caller left open. `options` go to the server when a connection begins.
-pub(super) fn complete(mut config: Config, pooled: bool, options: &str) -> Result<Config, SetupError> {
+pub(crate) fn complete(mut config: Config, pooled: bool, options: &str) -> Result<Config, SetupError> {
     if config.get_ssl_mode() == SslMode::Require {
         return Err(SetupError::InvalidUrl { url: "the given config".to_owned(), reason: NO_TLS.to_owned() });
     }

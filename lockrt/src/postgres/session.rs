@@ -1,0 +1,291 @@
+//! A name that a connection of its own locks, for as long as that lasts.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Config, NoTls, Row};
+
+use crate::backend::postgres::{failure, url};
+use crate::clock::{Clock, Moment};
+use crate::error::{BackendError, LockError, LossReason};
+use crate::key::LockKey;
+use crate::policy::LockPolicy;
+use crate::postgres::advisory::{NAMESPACE, advisory_number};
+use crate::postgres::asking::{Patience, patience_of};
+
+/// How long an answer may take that has nothing to wait for, and an attempt to connect.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// A session ends by nothing but its own doing. Which settings there are depends on the version.
+const ENDLESS: &str = "SELECT pg_backend_pid(), count(set_config(name, '0', false)) FROM pg_settings
+    WHERE name IN ('statement_timeout', 'idle_session_timeout')";
+
+const TRY: &str = "SELECT CASE WHEN pg_backend_pid() = $2 THEN pg_try_advisory_lock($1) END";
+
+const WAIT: &str = "SELECT CASE WHEN pg_backend_pid() = $2 THEN pg_advisory_lock($1)::text IS NOT NULL END";
+
+const HELD: &str = "SELECT pg_backend_pid() = $2 AND EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory'
+    AND pid = $2 AND granted AND objsubid = 1 AND (classid::bigint << 32 | objid::bigint) = $1)";
+
+const FREE: &str = "SELECT CASE WHEN pg_backend_pid() = $2 THEN pg_advisory_unlock($1) END";
+
+/// A lock that ends with its connection, which nobody else uses. See [`session_lock`].
+///
+/// Dropping it closes the connection; the server frees the lock when it notices that.
+pub struct SessionLock {
+    session: Session,
+    asking: Asking,
+}
+
+/// Locks `key` by a session-level advisory lock, on a connection that is opened for it and for nothing else.
+///
+/// It is for work that is longer than a transaction should be and whose lock must not expire: there is no
+/// lease, so nothing bounds how long it is held but its holder, and no fencing token. What it protects is
+/// safe only as long as the connection lasts, and a holder that is cut off learns that late: the server may have let
+/// the next one in before. Where that must not be, take a lease and fence the writes.
+///
+/// The lock is that of [`lock_in`](super::lock_in) for the same key; the [module](super) says what a policy means.
+/// A pooler in transaction mode would hand the session, and the lock, to somebody else. One is found out by
+/// the process at the server, which must stay the same while another connection has one of its own, and is refused
+/// before anything is locked. Each later call looks again. `config` must not ask for TLS.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use lockrt::{LockKey, LockPolicy, postgres::session_lock};
+///
+/// # async fn export() {}
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let config = "postgres://app@db.internal/shop".parse()?; // the server itself
+/// let policy = LockPolicy::new(Duration::from_secs(10)).named("export").wait(Duration::from_secs(5));
+/// let lock = session_lock(&config, &LockKey::new("export")?, &policy).await?;
+/// tokio::select! {
+///     () = export() => lock.release().await?,
+///     () = lock.lost() => {} // stop: somebody else may have it
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// [`LockError::Contended`] if somebody else has it; [`LockError::Unavailable`] for all else that the server, or
+/// the way to it, says. [`LockError::Unsupported`] behind a pooler in transaction mode, and for a policy that cannot be
+/// met.
+///
+/// # Cancellation
+///
+/// Closes the connection. A server that waits for the lock notices at its turn, and frees it then.
+pub async fn session_lock(
+    config: &Config,
+    key: &LockKey,
+    policy: &LockPolicy,
+) -> Result<SessionLock, LockError> {
+    let patience = patience_of(policy, "postgres, on a session")?;
+    let asking = Asking::new(key, policy);
+    let (config, failed) = (asking.usable(config)?, |source| asking.unavailable(source));
+    let session = Session::open(&config).await.map_err(failed)?;
+    if session.is_shared(&config).await.map_err(failed)? {
+        return Err(asking.pooled());
+    }
+    let (statement, most_ms) = match patience {
+        Patience::None => (TRY, 0),
+        Patience::Millis(most_ms) => (WAIT, most_ms),
+        Patience::Endless => (WAIT, 0),
+    };
+    session.set_lock_timeout(most_ms).await.map_err(failed)?;
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&asking.number, Type::INT8), (&session.process, Type::INT4)];
+    let answer = session.client.query_typed(statement, &parameters).await;
+    let rows = answer.map_err(|error| match error.code() {
+        Some(&tokio_postgres::error::SqlState::LOCK_NOT_AVAILABLE) => asking.contended(),
+        _ => asking.unavailable(failure::after_sending(&error)),
+    })?;
+    match answered(&rows).map_err(failed)? {
+        Some(true) => Ok(SessionLock { session, asking }),
+        Some(false) => Err(asking.contended()),
+        None => Err(asking.pooled()),
+    }
+}
+
+impl SessionLock {
+    /// What is locked.
+    #[must_use]
+    pub fn key(&self) -> &LockKey {
+        &self.asking.key
+    }
+
+    /// Asks the server whether the lock is still held. It speaks of the moment of the answer.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if the connection has ended, or the lock is not there any more;
+    /// [`LockError::Unavailable`] if the server has not answered within 2 s, and then nothing is known.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    pub async fn check(&self) -> Result<(), LockError> {
+        match self.ask(HELD).await? {
+            Some(true) => Ok(()),
+            _ => Err(self.asking.lost()),
+        }
+    }
+
+    /// Resolves when the connection has ended, and the lock with it.
+    ///
+    /// # Cancellation
+    ///
+    /// Changes nothing.
+    pub async fn lost(&self) {
+        self.session.ended().await;
+    }
+
+    /// Gives the lock back, and closes the connection.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if it was not held any more: somebody else may have had it meanwhile.
+    /// [`LockError::Unavailable`] without an answer; the connection is closed all the same.
+    ///
+    /// # Cancellation
+    ///
+    /// Closes the connection, which frees the lock as well.
+    pub async fn release(self) -> Result<(), LockError> {
+        match self.ask(FREE).await? {
+            Some(true) => Ok(()),
+            _ => Err(self.asking.lost()),
+        }
+    }
+
+    async fn ask(&self, statement: &str) -> Result<Option<bool>, LockError> {
+        let (session, number) = (&self.session, &self.asking.number);
+        let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+            [(number, Type::INT8), (&session.process, Type::INT4)];
+        let asked = async {
+            let answer = session.client.query_typed(statement, &parameters).await;
+            answer.map_err(|error| failure::after_sending(&error))
+        };
+        let rows = in_time(asked).await.and_then(|rows| answered(&rows));
+        // Without its connection there is no lock.
+        rows.map_err(|source| {
+            if session.client.is_closed() { self.asking.lost() } else { self.asking.unavailable(source) }
+        })
+    }
+}
+
+impl fmt::Debug for SessionLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionLock")
+            .field("name", &self.asking.name)
+            .field("key", &self.asking.key)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A connection of ours, and the process at the server that answered on it first.
+struct Session {
+    client: Client,
+    process: i32,
+    ended: Arc<watch::Sender<bool>>,
+}
+
+impl Session {
+    async fn open(config: &Config) -> Result<Self, BackendError> {
+        let connecting =
+            async { config.connect(NoTls).await.map_err(|error| failure::before_sending(&error)) };
+        let (client, driver) = in_time(connecting).await?;
+        let ended = Arc::new(watch::channel(false).0);
+        let tell_end = Arc::clone(&ended);
+        tokio::spawn(async move {
+            let _ = driver.await;
+            tell_end.send_replace(true);
+        });
+        let session = Self { client, process: 0, ended };
+        let process = session.number(ENDLESS).await?;
+        Ok(Self { process, ..session })
+    }
+
+    /// Whether the server's process is given to others between statements. A second connection keeps one busy
+    /// meanwhile, and an idle pooler gives it that of the first.
+    async fn is_shared(&self, config: &Config) -> Result<bool, BackendError> {
+        const PROCESS: &str = "SELECT pg_backend_pid()";
+        let other = Self::open(config).await?;
+        let begun = async {
+            let begun = other.client.batch_execute("BEGIN").await;
+            begun.map_err(|error| failure::after_sending(&error))
+        };
+        in_time(begun).await?;
+        Ok(other.number(PROCESS).await? == self.process || self.number(PROCESS).await? != self.process)
+    }
+
+    async fn set_lock_timeout(&self, most_ms: u64) -> Result<(), BackendError> {
+        let set = format!("SET lock_timeout = {most_ms}");
+        let set =
+            async { self.client.batch_execute(&set).await.map_err(|error| failure::after_sending(&error)) };
+        in_time(set).await
+    }
+
+    async fn number(&self, statement: &str) -> Result<i32, BackendError> {
+        let asked = async {
+            let row = self.client.query_typed_one(statement, &[]).await;
+            row.and_then(|row| row.try_get(0)).map_err(|error| failure::after_sending(&error))
+        };
+        in_time(asked).await
+    }
+
+    async fn ended(&self) {
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    }
+}
+
+/// What errors carry.
+struct Asking {
+    key: LockKey,
+    number: i64,
+    name: &'static str,
+    started: Moment,
+}
+
+impl Asking {
+    fn new(key: &LockKey, policy: &LockPolicy) -> Self {
+        let number = advisory_number(NAMESPACE, key);
+        Self { key: key.clone(), number, name: policy.name(), started: Clock::system().now() }
+    }
+
+    /// Sends no settings when it connects, which a pooler would refuse: those of `pooled` in the backend.
+    fn usable(&self, config: &Config) -> Result<Config, LockError> {
+        url::complete(config.clone(), true, "")
+            .map_err(|error| self.unavailable(BackendError::not_applied(error).permanent()))
+    }
+
+    fn contended(&self) -> LockError {
+        let waited = Clock::system().now().since(self.started);
+        LockError::Contended { name: self.name, key: self.key.clone(), waited, retry_after: None }
+    }
+
+    fn unavailable(&self, source: BackendError) -> LockError {
+        LockError::Unavailable { name: self.name, key: self.key.clone(), source }
+    }
+
+    fn lost(&self) -> LockError {
+        LockError::Lost { name: self.name, key: self.key.clone(), reason: LossReason::Gone }
+    }
+
+    fn pooled(&self) -> LockError {
+        let what = "a lock of a session, through a pooler that shares sessions";
+        LockError::Unsupported { name: self.name, what, backend: "postgres, on a session" }
+    }
+}
+
+fn answered(rows: &[Row]) -> Result<Option<bool>, BackendError> {
+    let answer = rows.first().and_then(|row| row.try_get(0).ok());
+    answer.ok_or_else(|| BackendError::unknown("PostgreSQL gave an answer of an unexpected form"))
+}
+
+async fn in_time<T>(answer: impl Future<Output = Result<T, BackendError>>) -> Result<T, BackendError> {
+    let late = |_| Err(BackendError::unknown("PostgreSQL has not answered within 2 s"));
+    tokio::time::timeout(ANSWER, answer).await.unwrap_or_else(late)
+}

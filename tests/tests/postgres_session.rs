@@ -1,0 +1,127 @@
+//! Locks of a session: when they end, what each policy makes of contention, and that a pooler is refused.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::time::{Duration, Instant};
+
+use lockrt::postgres::{lock_in, session_lock};
+use lockrt::{LockError, LockPolicy, LossReason};
+use lockrt_tests::{Fault, PooledPostgres, PostgresServer, Proxy, key, soon, until, url_at};
+use tokio::time::timeout;
+use tokio_postgres::{Config, NoTls};
+
+const POLICY: LockPolicy = LockPolicy::new(Duration::from_secs(10)).named("export");
+
+fn config(port: u16) -> Config {
+    url_at(port).parse().unwrap()
+}
+
+fn is_lost(answer: &Result<(), LockError>) -> bool {
+    matches!(answer, Err(LockError::Lost { name: "export", reason: LossReason::Gone, .. }))
+}
+
+#[tokio::test]
+async fn a_lock_of_a_session_excludes_until_it_is_released_or_dropped() {
+    let server = PostgresServer::start_empty().await;
+    let (config, key) = (config(server.port()), key("export"));
+    let (mut other, driver) = config.connect(NoTls).await.unwrap();
+    tokio::spawn(driver);
+    let lock = session_lock(&config, &key, &POLICY).await.unwrap();
+    lock.check().await.unwrap();
+    let refusal = session_lock(&config, &key, &POLICY).await.unwrap_err();
+    assert!(refusal.is_contended(), "{refusal:?}");
+    let transaction = other.transaction().await.unwrap();
+    assert!(lock_in(&transaction, &key, &POLICY).await.unwrap_err().is_contended());
+    transaction.rollback().await.unwrap();
+    lock.release().await.unwrap();
+    let lock = session_lock(&config, &key, &POLICY).await.unwrap();
+    drop(lock);
+    until("it is free", async || session_lock(&config, &key, &POLICY).await.is_ok()).await;
+}
+
+#[tokio::test]
+async fn who_waits_for_a_session_gets_the_lock_or_learns_in_time_whatever_the_role_has_set() {
+    let server = PostgresServer::start_empty().await;
+    let raw = server.raw().await;
+    raw.batch_execute("ALTER ROLE app SET statement_timeout = 50; ALTER ROLE app SET lock_timeout = 50")
+        .await
+        .unwrap();
+    let (config, key) = (config(server.port()), key("export"));
+    let lock = session_lock(&config, &key, &POLICY).await.unwrap();
+    let (start, wait) = (Instant::now(), Duration::from_millis(300));
+    let refusal = session_lock(&config, &key, &POLICY.wait(wait)).await.unwrap_err();
+    assert!(matches!(refusal, LockError::Contended { waited, .. } if waited >= wait), "{refusal:?}");
+    assert!(start.elapsed() < wait + Duration::from_secs(2));
+    for policy in [POLICY.wait(Duration::from_secs(20)), POLICY.wait_forever()] {
+        let held = session_lock(&config, &self::key("next"), &POLICY).await.unwrap();
+        let waiting = tokio::spawn({
+            let (config, key) = (config.clone(), self::key("next"));
+            async move { session_lock(&config, &key, &policy).await.map(|lock| (lock, Instant::now())) }
+        });
+        let waits = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+        until("it waits", async || !raw.query(waits, &[]).await.unwrap().is_empty()).await;
+        // For longer than the role's own bounds.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let released = Instant::now();
+        held.release().await.unwrap();
+        let (next, got) = soon("the lock", waiting).await.unwrap().unwrap();
+        assert!(got >= released);
+        next.release().await.unwrap();
+    }
+    lock.check().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_is_lost_with_its_session_and_that_is_reported() {
+    let server = PostgresServer::start_empty().await;
+    let (config, key) = (config(server.port()), key("export"));
+    let lock = session_lock(&config, &key, &POLICY).await.unwrap();
+    assert!(timeout(Duration::from_millis(50), lock.lost()).await.is_err());
+    server.terminate_sessions().await;
+    soon("the loss", lock.lost()).await;
+    assert!(is_lost(&lock.check().await));
+    let next = session_lock(&config, &key, &POLICY).await.unwrap();
+    assert!(is_lost(&lock.release().await));
+    next.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_is_silent_or_gone_is_unavailable() {
+    let mut server = PostgresServer::start_empty().await;
+    let proxy = Proxy::start(server.port(), 1).await;
+    let (config, key) = (config(proxy.port()), key("export"));
+    let lock = session_lock(&config, &key, &POLICY).await.unwrap();
+    proxy.set(Fault::Silence);
+    let start = Instant::now();
+    let unknown = lock.check().await.unwrap_err();
+    assert!(unknown.is_unavailable() && start.elapsed() < Duration::from_secs(4), "{unknown:?}");
+    server.kill();
+    let refusal = session_lock(&config, &key, &POLICY).await.unwrap_err();
+    assert!(refusal.is_unavailable(), "{refusal:?}");
+}
+
+/// Also while nobody else uses it, when it gives each statement to the same process.
+#[tokio::test]
+async fn a_pooler_that_shares_sessions_is_refused_before_anything_is_locked() {
+    let service = PooledPostgres::start().await;
+    let config: Config = service.url().split_once('?').unwrap().0.parse().unwrap();
+    for _ in 0..5 {
+        for policy in [POLICY, POLICY.wait(Duration::from_secs(1)), POLICY.wait_forever()] {
+            let refusal = session_lock(&config, &key("export"), &policy).await.unwrap_err();
+            let said = refusal.to_string();
+            assert!(matches!(refusal, LockError::Unsupported { .. }) && said.contains("pooler"), "{said}");
+        }
+    }
+    let raw = service.server().raw().await;
+    let locks = raw.query("SELECT FROM pg_locks WHERE locktype = 'advisory'", &[]).await.unwrap();
+    assert!(locks.is_empty());
+}
+
+#[tokio::test]
+async fn policies_that_a_session_cannot_meet_are_unsupported() {
+    let server = PostgresServer::start_empty().await;
+    for policy in [POLICY.require_fencing(), POLICY.min_hold(Duration::from_secs(1))] {
+        let refusal = session_lock(&config(server.port()), &key("export"), &policy).await.unwrap_err();
+        assert!(matches!(refusal, LockError::Unsupported { .. }), "{refusal:?}");
+    }
+}
