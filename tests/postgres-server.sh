@@ -13,7 +13,7 @@ install_postgres() { # [package..]
   fi
   [ ${#missing[@]} -eq 0 ] && return
   if ! command -v apt-get >/dev/null; then
-    echo "${missing[*]} missing: install PostgreSQL 12 or later and PgBouncer, so that initdb, postgres and pgbouncer are in the PATH, and run this again." >&2
+    echo "${missing[*]} missing: install PostgreSQL 12 or later, or PgBouncer, as named, so that its programs are in the PATH, and run this again." >&2
     return 1
   fi
   local as_root=()

@@ -44,7 +44,8 @@ pub struct LockManager(Arc<Acquirer>);
 
 impl LockManager {
     /// A manager for the lock service at `url`: `memory:` (locks of this manager and its clones
-    /// alone) or, with feature `redis`, `redis://[user:password@]host[:port][/database]`.
+    /// alone); with feature `redis`, `redis://[user:password@]host[:port][/database]`; with feature
+    /// `postgres`, `postgres://[user[:password]@]host[:port]/database`.
     ///
     /// # Errors
     ///

@@ -83,7 +83,8 @@ pub const GUARD_ONCE: &str = include_str!("postgres/guard_once.sql");
 /// A fence around what is written under one name.
 ///
 /// Making one sends nothing. Every call takes a connection or transaction of the caller's and a `&Lease`, or
-/// for callees a [`FencingToken`] or `Option<FencingToken>`.
+/// for callees a [`FencingToken`] or `Option<FencingToken>`. A connection of a pool is passed as the driver's own
+/// that it dereferences to: `&**client` with `deadpool-postgres`.
 #[derive(Clone, Debug)]
 pub struct PostgresFence {
     resource: Resource,
