@@ -4,7 +4,8 @@
 //! that: it is not running. Looking at the lease before the write makes it rarer, not impossible. The
 //! **store** can prevent it, by comparing the [fencing token](crate::FencingToken) of each writer with
 //! the greatest that it has seen. This module is that comparison: [`Fence`] for a store inside of this
-//! process, [`redis`] for data in Redis, `postgres` for data in PostgreSQL.
+//! process, [`redis`] for data in Redis, `postgres` for data in PostgreSQL, `object_store` for objects in S3 and
+//! the like.
 //!
 //! # Three idioms
 //!
@@ -56,6 +57,8 @@
 mod error;
 mod in_process;
 mod marks;
+#[cfg(feature = "object_store")]
+pub mod object_store;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "redis")]

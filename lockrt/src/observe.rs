@@ -3,6 +3,7 @@
 //! A subscriber is foreign code and may panic: that must not change the outcome of a lock, so
 //! every event is sent behind `catch_unwind`, after what it tells has been done.
 
+use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -105,6 +106,18 @@ pub(crate) fn ended_unguarded(name: &'static str, key: &LockKey) {
     guarded(
         || warn!(name, key = %key, "the body ended after its lease was lost, as `on_lost = report` asks"),
     );
+}
+
+/// A store has refused a holder after whom another one has been there.
+pub(crate) fn stale(resource: &dyn Display, offered: FencingToken, stored: FencingToken) {
+    let (offered, stored) = (offered.get(), stored.get());
+    guarded(|| warn!(resource = %resource, offered, stored, "fence refused a stale holder"));
+}
+
+/// A store has refused the second write of one grant.
+pub(crate) fn repeated(resource: &dyn Display, token: FencingToken) {
+    let offered = token.get();
+    guarded(|| info!(resource = %resource, offered, "fence refused a second write of one grant"));
 }
 
 /// Something about the lock service that an operator should change.

@@ -5,6 +5,7 @@
 
 mod calls;
 pub mod chaos;
+mod content_tags;
 mod dice;
 #[cfg(doctest)]
 mod docs;
@@ -12,6 +13,7 @@ mod dropping;
 mod example;
 mod fake_redis;
 mod faulty;
+mod narrow;
 mod pgbouncer;
 mod polled;
 mod postgres_power;
@@ -29,11 +31,13 @@ mod traces;
 mod until;
 
 pub use calls::{granted, key, refused};
+pub use content_tags::{ContentTags, SharedFolder};
 pub use dice::Dice;
 pub use dropping::dropped_at_every_poll;
 pub use example::{Answer, Example, example, in_time};
 pub use fake_redis::FakeRedis;
 pub use lockrt::conformance::lock::{Call, Fate, Faulty, Yielding};
+pub use narrow::{GetsAndPuts, Narrow};
 pub use pgbouncer::PgBouncer;
 pub use polled::{caught, polled};
 pub use postgres_power::{PooledPostgres, PostgresPower};

@@ -3,35 +3,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a case that cannot go on has failed")]
 
+#[path = "fence_interleavings/objects.rs"]
+mod objects;
+#[path = "fence_interleavings/play.rs"]
+mod play;
+#[path = "fence_interleavings/servers.rs"]
+mod servers;
+
 use std::cell::Cell;
 
 use lockrt::FencingToken;
-use lockrt::fence::redis::{RedisFence, Write};
 use lockrt::fence::{Fence, FenceError};
-use lockrt_tests::RedisServer;
-use proptest::collection::vec;
-use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
-use redis::AsyncCommands as _;
-use redis::aio::MultiplexedConnection;
+use object_store::memory::InMemory;
 
-const HOLDERS: usize = 3;
-/// As many steps as all holders take if none is refused, and some for those that have ended.
-const STEPS: usize = 18;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Idiom {
-    /// Each holder reads and writes twice.
-    Write,
-    /// Each holder reads and writes, once.
-    Once,
-}
-
-/// A counter that holders raise by reading it and writing back what they read and one.
-trait Counter {
-    async fn register(&self, token: FencingToken) -> Result<(), FenceError>;
-    async fn read(&self) -> u64;
-    async fn write(&self, token: FencingToken, idiom: Idiom, value: u64) -> Result<(), FenceError>;
-}
+use crate::objects::{InAttributes, lost_on_objects};
+use crate::play::{Counter, Idiom, is_the_classic, lost_update};
+use crate::servers::{behind_a_column, on_postgres, on_redis};
 
 #[derive(Default)]
 struct InProcess {
@@ -57,144 +44,44 @@ impl Counter for InProcess {
     }
 }
 
-struct OnRedis {
-    fence: RedisFence,
-    key: String,
-    connection: MultiplexedConnection,
+fn in_process(cases: u32, rules: (Idiom, bool)) -> Option<Vec<usize>> {
+    lost_update(cases, rules, async || InProcess::default())
 }
 
-impl Counter for OnRedis {
-    async fn register(&self, token: FencingToken) -> Result<(), FenceError> {
-        self.fence.register(&mut self.connection.clone(), token).await
-    }
-
-    async fn read(&self) -> u64 {
-        let value: Option<u64> = self.connection.clone().get(&self.key).await.unwrap();
-        value.unwrap_or_default()
-    }
-
-    async fn write(&self, token: FencingToken, idiom: Idiom, value: u64) -> Result<(), FenceError> {
-        let mut connection = self.connection.clone();
-        let answer = match idiom {
-            Idiom::Write => self.fence.write(&mut connection, token, Write::set(value)).await,
-            Idiom::Once => self.fence.write_once(&mut connection, token, Write::set(value)).await,
-        };
-        answer.map(drop)
-    }
-}
-
-/// What a holder does next.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
-    Register,
-    Read { writes: u32 },
-    Write { writes: u32, value: u64 },
-    Ended,
-}
-
-/// Lets the holders take their steps in the order of `schedule`; the number of writes that passed.
-async fn play(counter: &impl Counter, idiom: Idiom, registers: bool, schedule: &[usize]) -> u64 {
-    let first = if registers { Step::Register } else { Step::Read { writes: 0 } };
-    let mut holders = [first; HOLDERS];
-    let mut passed = 0;
-    for holder in schedule {
-        // Granted in this order; all but the last may have been paused past their lease.
-        let token = FencingToken::new(1_790_000_000_000_000 + *holder as u64);
-        let next = match holders[*holder] {
-            Step::Register => counter.register(token).await.map(|()| Step::Read { writes: 0 }),
-            Step::Read { writes } => Ok(Step::Write { writes, value: counter.read().await + 1 }),
-            Step::Write { writes, value } => counter.write(token, idiom, value).await.map(|()| {
-                passed += 1;
-                if writes == 0 { Step::Read { writes: 1 } } else { Step::Ended }
-            }),
-            Step::Ended => Ok(Step::Ended),
-        };
-        holders[*holder] = next.unwrap_or_else(|refused| {
-            let by_its_own = refused.is_repeated() && idiom == Idiom::Once;
-            assert!(refused.is_stale() || by_its_own, "{refused}");
-            Step::Ended
-        });
-    }
-    passed
-}
-
-/// Plays `cases` random schedules, each on a counter of its own; the shortest one found that loses an
-/// update, or none.
-fn lost_update<C: Counter>(
-    cases: u32,
-    (idiom, registers): (Idiom, bool),
-    new: impl Fn() -> C,
-) -> Option<Vec<usize>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    // Cases of the off-switch are meant to fail, so they are not kept.
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
-    let played = TestRunner::new(config).run(&vec(0..HOLDERS, 0..STEPS), |schedule| {
-        let counter = new();
-        let (passed, value) = runtime
-            .block_on(async { (play(&counter, idiom, registers, &schedule).await, counter.read().await) });
-        if value == passed { Ok(()) } else { Err(TestCaseError::fail(format!("{value} of {passed}"))) }
-    });
-    match played {
-        Ok(()) => None,
-        Err(TestError::Fail(_, schedule)) => Some(schedule),
-        Err(TestError::Abort(reason)) => panic!("{reason}"),
-    }
-}
-
-fn on_redis(cases: u32, rules: (Idiom, bool)) -> Option<Vec<usize>> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let server = RedisServer::start();
-    let raw = runtime.block_on(server.raw());
-    let counters = Cell::new(0);
-    lost_update(cases, rules, || {
-        counters.set(counters.get() + 1);
-        let key = format!("n:{}", counters.get());
-        let fence = RedisFence::beside(&key).unwrap();
-        OnRedis { fence, key, connection: raw.clone() }
-    })
-}
-
-/// Between two steps of a newer holder, its read and its write, stands one of the paused one.
-fn is_the_classic(schedule: &[usize]) -> bool {
-    let around = |newer: &usize| {
-        let mut steps = schedule.iter().enumerate().filter(|(_, holder)| *holder == newer);
-        Some(steps.next()?.0..steps.next_back()?.0)
-    };
-    schedule.iter().any(|newer| around(newer).is_some_and(|span| schedule[span].iter().any(|h| h < newer)))
+/// An order that loses an update was found, and it is the one that a registration prevents.
+fn is_found(found: Option<Vec<usize>>) {
+    let Some(found) = found else { panic!("no update is lost") };
+    assert!(is_the_classic(&found), "{found:?}");
 }
 
 #[test]
 fn in_process_a_write_without_registration_loses_an_update() {
-    let found = lost_update(1_000, (Idiom::Write, false), InProcess::default).expect("found");
-    assert!(is_the_classic(&found), "{found:?}");
+    is_found(in_process(1_000, (Idiom::Write, false)));
 }
 
 #[test]
 fn in_process_one_write_per_grant_without_registration_loses_an_update() {
-    let found = lost_update(1_000, (Idiom::Once, false), InProcess::default).expect("found");
-    assert!(is_the_classic(&found), "{found:?}");
+    is_found(in_process(1_000, (Idiom::Once, false)));
 }
 
 #[test]
 fn in_process_a_write_after_a_registration_loses_none() {
-    assert_eq!(lost_update(5_000, (Idiom::Write, true), InProcess::default), None);
+    assert_eq!(in_process(5_000, (Idiom::Write, true)), None);
 }
 
 #[test]
 fn in_process_one_write_per_grant_after_a_registration_loses_none() {
-    assert_eq!(lost_update(5_000, (Idiom::Once, true), InProcess::default), None);
+    assert_eq!(in_process(5_000, (Idiom::Once, true)), None);
 }
 
 #[test]
 fn on_redis_a_write_without_registration_loses_an_update() {
-    let found = on_redis(500, (Idiom::Write, false)).expect("found");
-    assert!(is_the_classic(&found), "{found:?}");
+    is_found(on_redis(500, (Idiom::Write, false)));
 }
 
 #[test]
 fn on_redis_one_write_per_grant_without_registration_loses_an_update() {
-    let found = on_redis(500, (Idiom::Once, false)).expect("found");
-    assert!(is_the_classic(&found), "{found:?}");
+    is_found(on_redis(500, (Idiom::Once, false)));
 }
 
 #[test]
@@ -205,4 +92,67 @@ fn on_redis_a_write_after_a_registration_loses_none() {
 #[test]
 fn on_redis_one_write_per_grant_after_a_registration_loses_none() {
     assert_eq!(on_redis(300, (Idiom::Once, true)), None);
+}
+
+#[test]
+fn on_postgres_a_guard_without_registration_loses_an_update() {
+    is_found(on_postgres(500, (Idiom::Write, false)));
+}
+
+#[test]
+fn on_postgres_one_guard_per_grant_without_registration_loses_an_update() {
+    is_found(on_postgres(500, (Idiom::Once, false)));
+}
+
+#[test]
+fn on_postgres_a_guard_after_a_registration_loses_none() {
+    assert_eq!(on_postgres(300, (Idiom::Write, true)), None);
+}
+
+#[test]
+fn on_postgres_one_guard_per_grant_after_a_registration_loses_none() {
+    assert_eq!(on_postgres(300, (Idiom::Once, true)), None);
+}
+
+#[test]
+fn behind_a_column_a_write_without_registration_loses_an_update() {
+    is_found(behind_a_column(500, false));
+}
+
+#[test]
+fn behind_a_column_a_write_after_a_registration_loses_none() {
+    assert_eq!(behind_a_column(300, true), None);
+}
+
+#[test]
+fn on_objects_a_write_without_registration_loses_an_update() {
+    is_found(lost_on_objects(1_000, (Idiom::Write, false), objects::counted));
+    is_found(lost_on_objects(1_000, (Idiom::Write, false), objects::like_s3));
+}
+
+#[test]
+fn on_objects_one_write_per_grant_without_registration_loses_an_update() {
+    is_found(lost_on_objects(1_000, (Idiom::Once, false), objects::counted));
+    is_found(lost_on_objects(1_000, (Idiom::Once, false), objects::like_s3));
+}
+
+#[test]
+fn on_objects_a_write_after_a_registration_loses_none() {
+    assert_eq!(lost_on_objects(5_000, (Idiom::Write, true), objects::counted), None);
+    assert_eq!(lost_on_objects(2_000, (Idiom::Write, true), objects::like_s3), None);
+}
+
+#[test]
+fn on_objects_one_write_per_grant_after_a_registration_loses_none() {
+    assert_eq!(lost_on_objects(5_000, (Idiom::Once, true), objects::counted), None);
+    assert_eq!(lost_on_objects(2_000, (Idiom::Once, true), objects::like_s3), None);
+}
+
+/// Why the token of an object stands in its bytes.
+#[test]
+fn a_token_in_an_objects_metadata_loses_an_update_where_tags_are_made_from_the_content() {
+    let counted = |_: &_| InAttributes { store: objects::stepped(InMemory::new()) };
+    assert_eq!(lost_on_objects(2_000, (Idiom::Write, true), counted), None);
+    let like_s3 = |folder: &_| InAttributes { store: objects::stepped(objects::tagged(folder)) };
+    is_found(lost_on_objects(2_000, (Idiom::Write, true), like_s3));
 }

@@ -2,6 +2,7 @@
 
 use crate::error::{BackendError, Outcome};
 use crate::fence::resource::{MAX_RESOURCE_BYTES, Resource};
+use crate::observe;
 use crate::token::FencingToken;
 
 /// Why a fence has not let a holder pass.
@@ -125,6 +126,24 @@ impl std::fmt::Display for Doubt<'_> {
 }
 
 impl FenceError {
+    /// What `stored` means for the holder of `offered`, whom the fence has refused.
+    pub(super) fn refused(resource: Resource, offered: FencingToken, stored: FencingToken) -> Self {
+        if offered < stored {
+            Self::Stale { resource, offered, stored }
+        } else {
+            Self::Repeated { resource, offered, stored }
+        }
+    }
+
+    /// Lets whoever listens know, if it is a refusal of a fence. Not under a lock: who listens is foreign code.
+    pub(super) fn tell(&self) {
+        match self {
+            Self::Stale { resource, offered, stored } => observe::stale(resource, *offered, *stored),
+            Self::Repeated { resource, offered, .. } => observe::repeated(resource, *offered),
+            _ => {}
+        }
+    }
+
     /// Whether a later grant has been here.
     #[must_use]
     pub fn is_stale(&self) -> bool {

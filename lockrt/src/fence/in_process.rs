@@ -65,7 +65,7 @@ impl Fence {
     /// [`FenceError::Invalid`] for what cannot be fenced.
     pub fn register(&self, resource: &str, token: impl Into<Option<FencingToken>>) -> Result<(), FenceError> {
         let (resource, token) = checked(resource, token)?;
-        self.pass(&resource, token, Idiom::Register, || ())
+        self.pass(&resource, token, Idiom::Register, || ()).inspect_err(FenceError::tell)
     }
 
     /// Runs `write` unless a later holder is known, and refuses older ones from then on; one holder
@@ -85,7 +85,7 @@ impl Fence {
         write: impl FnOnce() -> T,
     ) -> Result<T, FenceError> {
         let (resource, token) = checked(resource, token)?;
-        self.pass(&resource, token, Idiom::Write, write)
+        self.pass(&resource, token, Idiom::Write, write).inspect_err(FenceError::tell)
     }
 
     /// Runs `write` unless a later holder is known or this one has written: once per grant, so that
@@ -101,7 +101,7 @@ impl Fence {
         write: impl FnOnce() -> T,
     ) -> Result<T, FenceError> {
         let (resource, token) = checked(resource, token)?;
-        self.pass(&resource, token, Idiom::Once, write)
+        self.pass(&resource, token, Idiom::Once, write).inspect_err(FenceError::tell)
     }
 
     /// Forgets a resource, and gives the greatest token it had seen; none if it had seen none.
@@ -140,6 +140,7 @@ impl Fence {
         self.entries().is_empty()
     }
 
+    /// Who tells of a refusal does so after this, when all is unlocked again.
     fn pass<T>(
         &self,
         resource: &Resource,

@@ -30,16 +30,25 @@ impl Marks {
         offered: FencingToken,
         idiom: Idiom,
     ) -> Result<(), FenceError> {
-        let (resource, stored) = (|| resource.clone(), FencingToken::new(self.seen));
-        if offered < stored {
-            return Err(FenceError::Stale { resource: resource(), offered, stored });
-        }
+        let stored = FencingToken::new(self.seen);
         let written = self.written && offered == stored;
-        if written && idiom == Idiom::Once {
-            return Err(FenceError::Repeated { resource: resource(), offered, stored });
+        if offered < stored || (written && idiom == Idiom::Once) {
+            return Err(FenceError::refused(resource.clone(), offered, stored));
         }
         *self = Self { seen: offered.get(), written: written || idiom != Idiom::Register };
         Ok(())
+    }
+
+    /// The marks that a store has kept; none if they can be those of no holder.
+    #[cfg(feature = "object_store")]
+    pub(super) fn stored(seen: u64, written: bool) -> Option<Self> {
+        (seen > 0).then_some(Self { seen, written })
+    }
+
+    /// Whether the grant of the greatest token has written.
+    #[cfg(feature = "object_store")]
+    pub(super) fn written(self) -> bool {
+        self.written
     }
 
     /// The greatest token seen.

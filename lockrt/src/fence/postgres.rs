@@ -125,7 +125,7 @@ impl PostgresFence {
         let token = usable(&self.resource, token)?;
         let (resource, digits) = (self.resource.as_str(), token.get().to_string());
         let answer = client.query_typed(REGISTER, &[(&resource, Type::TEXT), (&digits, Type::TEXT)]).await;
-        self.passed(answer, token).map(drop)
+        self.passed(answer, token).inspect_err(FenceError::tell)
     }
 
     /// Lets the holder write in this transaction. Call it before the statements that write.
@@ -173,7 +173,8 @@ impl PostgresFence {
         let token = usable(&self.resource, token)?;
         let (resource, digits) = (self.resource.as_str(), token.get().to_string());
         let parameters = [(&resource as _, Type::TEXT), (&digits as _, Type::TEXT)];
-        self.passed(transaction.query_typed(statement, &parameters).await, token)
+        let answer = transaction.query_typed(statement, &parameters).await;
+        self.passed(answer, token).inspect_err(FenceError::tell)
     }
 
     /// What the answer of a statement means for the holder.
@@ -192,10 +193,6 @@ impl PostgresFence {
         }
         let resource = self.resource.clone();
         let Ok(stored) = stored.parse().map(FencingToken::new) else { return Err(unexpected()) };
-        Err(if offered < stored {
-            FenceError::Stale { resource, offered, stored }
-        } else {
-            FenceError::Repeated { resource, offered, stored }
-        })
+        Err(FenceError::refused(resource, offered, stored))
     }
 }

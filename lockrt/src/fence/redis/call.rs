@@ -31,7 +31,7 @@ impl Call<'_> {
             let by_source = self.command("EVAL", &script.source, write);
             answer = ask(connection, &by_source).await;
         }
-        self.meaning(answer)
+        self.meaning(answer).inspect_err(FenceError::tell)
     }
 
     fn command(&self, name: &str, script: &str, write: Option<&Write>) -> Cmd {
@@ -67,11 +67,7 @@ impl Call<'_> {
             "stale" | "repeated" => {
                 let stored = text_of(&rest).and_then(|digits| digits.parse().ok());
                 let Some(stored) = stored.map(FencingToken::new) else { return Err(self.no_token()) };
-                Err(if status == "stale" {
-                    FenceError::Stale { resource, offered, stored }
-                } else {
-                    FenceError::Repeated { resource, offered, stored }
-                })
+                Err(FenceError::refused(resource, offered, stored))
             }
             "unusable" => Err(self.no_token()),
             "type" => Err(self.wrong_type()),
