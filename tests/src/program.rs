@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 /// A program that talks by lines, killed on drop.
 #[derive(Debug)]
@@ -40,6 +40,19 @@ impl Program {
         self.signal(Signal::STOP);
     }
 
+    /// Waits, blocking, until it has stopped itself.
+    pub fn stops(&self) {
+        let status = waitpid(Some(self.pid()), WaitOptions::UNTRACED).expect("the process is ours");
+        assert!(status.is_some_and(|(_, status)| status.stopped()), "the program has ended: {status:?}");
+    }
+
+    /// Whether it has stood still since it stopped, and nobody else has let it go on.
+    #[must_use]
+    pub fn stands_still(&self) -> bool {
+        let options = WaitOptions::CONTINUED | WaitOptions::NOHANG;
+        waitpid(Some(self.pid()), options).expect("the process is ours").is_none()
+    }
+
     /// Lets it go on after [`stop`](Self::stop).
     pub fn resume(&self) {
         self.signal(Signal::CONT);
@@ -52,8 +65,11 @@ impl Program {
     }
 
     fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw);
-        kill_process(pid.expect("a process has a number"), signal).expect("the process is ours");
+        kill_process(self.pid(), signal).expect("the process is ours");
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
     }
 }
 
