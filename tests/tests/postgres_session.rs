@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use lockrt::postgres::{lock_in, session_lock};
@@ -68,6 +69,25 @@ async fn who_waits_for_a_session_gets_the_lock_or_learns_in_time_whatever_the_ro
         assert!(got >= released);
         next.release().await.unwrap();
     }
+    lock.check().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_wait_that_is_given_up_is_given_up_at_the_server_too() {
+    let server = PostgresServer::start_empty().await;
+    let (config, key, raw) = (config(server.port()), key("export"), server.raw().await);
+    let lock = session_lock(&config, &key, &POLICY).await.unwrap();
+    let waits = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+    {
+        let policy = POLICY.wait_forever();
+        let waiting = pin!(session_lock(&config, &key, &policy));
+        let seen = until("it waits", async || !raw.query(waits, &[]).await.unwrap().is_empty());
+        tokio::select! {
+            ended = waiting => panic!("{ended:?}"),
+            () = seen => {}
+        }
+    }
+    until("nobody waits", async || raw.query(waits, &[]).await.unwrap().is_empty()).await;
     lock.check().await.unwrap();
 }
 

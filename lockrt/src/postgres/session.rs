@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Config, NoTls, Row};
+use tokio_postgres::{CancelToken, Client, Config, NoTls, Row};
 
 use crate::backend::postgres::{failure, url};
 use crate::clock::{Clock, Moment};
@@ -77,7 +77,8 @@ pub struct SessionLock {
 ///
 /// # Cancellation
 ///
-/// Closes the connection. A server that waits for the lock notices at its turn, and frees it then.
+/// Closes the connection, and asks the server to wait no longer. One that cannot be reached for that notices at its
+/// turn, and frees the lock then.
 pub async fn session_lock(
     config: &Config,
     key: &LockKey,
@@ -98,7 +99,9 @@ pub async fn session_lock(
     session.set_lock_timeout(most_ms).await.map_err(failed)?;
     let parameters: [(&(dyn ToSql + Sync), Type); 2] =
         [(&asking.number, Type::INT8), (&session.process, Type::INT4)];
+    let waiting = Waiting(Some(session.client.cancel_token()));
     let answer = session.client.query_typed(statement, &parameters).await;
+    waiting.ended();
     let rows = answer.map_err(|error| match error.code() {
         Some(&tokio_postgres::error::SqlState::LOCK_NOT_AVAILABLE) => asking.contended(),
         _ => asking.unavailable(failure::after_sending(&error)),
@@ -238,6 +241,23 @@ impl Session {
 
     async fn ended(&self) {
         let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    }
+}
+
+/// A statement that waits at the server, which else waits on for a client that is gone.
+struct Waiting(Option<CancelToken>);
+
+impl Waiting {
+    fn ended(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let (Some(token), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move { tokio::time::timeout(ANSWER, token.cancel_query(NoTls)).await });
+        }
     }
 }
 
