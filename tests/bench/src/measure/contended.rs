@@ -39,7 +39,7 @@ struct Round {
 /// With 40 ms on average between two turns of a task, so that those who barge gain nothing by it.
 pub(super) fn with_thinking(bench: &Bench) -> Result<Found> {
     let shapes = [LOCKRT.as_slice(), &PEERS].concat();
-    let lasts = Duration::from_millis(bench.either(1_500, 600));
+    let lasts = Duration::from_millis(bench.either(1_500, 400));
     let pace = Pace { section_ms: 2, think_ms: 40, lasts };
     let rounds = measure(bench, &shapes, bench.either(7, 1), pace)?;
     let mut found = Found::default();
@@ -79,7 +79,7 @@ pub(super) fn with_thinking(bench: &Bench) -> Result<Found> {
 /// Without a pause between turns, for about 50 turns each.
 pub(super) fn without_thinking(bench: &Bench) -> Result<Found> {
     let shapes = [LOCKRT.as_slice(), &PEERS[..1]].concat();
-    let lasts = Duration::from_millis(bench.either(5_200, 1_800));
+    let lasts = Duration::from_millis(bench.either(5_200, 1_200));
     let pace = Pace { section_ms: 2, think_ms: 0, lasts };
     let rounds = measure(bench, &shapes, bench.either(3, 1), pace)?;
     let mut found = Found::default();

@@ -19,7 +19,7 @@ const PROCESSES: usize = 8;
 
 pub(super) fn measure(bench: &Bench) -> Result<Found> {
     let mut server = Server::start()?;
-    let pace = Pace { section_ms: 0, think_ms: 0, lasts: Duration::from_millis(bench.either(3_000, 800)) };
+    let pace = Pace { section_ms: 0, think_ms: 0, lasts: Duration::from_millis(bench.either(3_000, 400)) };
     let mut teams = Vec::new();
     for size in SIZES {
         let each = size / PROCESSES;

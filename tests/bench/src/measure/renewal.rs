@@ -23,8 +23,8 @@ struct Renewed {
 
 pub(super) fn measure(bench: &Bench) -> Result<Found> {
     let keys = bench.either(100_000, 20_000);
-    let ours = renewed(bench, Name::Lockrt, keys, Duration::from_secs(bench.either(18, 9)))?;
-    let theirs = renewed(bench, Name::AsyncRedisLock, 10_000, Duration::from_secs(9))?;
+    let ours = renewed(bench, Name::Lockrt, keys, Duration::from_secs(bench.either(18, 6)))?;
+    let theirs = renewed(bench, Name::AsyncRedisLock, 10_000, Duration::from_secs(bench.either(9, 6)))?;
     let mut found = Found::default();
     let thousands = keys / 1_000;
     found.judge(
