@@ -95,6 +95,7 @@ mod claim;
 mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod digits;
 mod error;
 pub mod fence;
 mod gate;

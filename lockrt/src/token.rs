@@ -1,10 +1,12 @@
 //! Who holds a lock, [`OwnerToken`], and which grant came later, [`FencingToken`].
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use once_cell::sync::OnceCell;
+
+use crate::digits::Digits;
 
 /// Longest owner label in bytes.
 const MAX_LABEL_BYTES: usize = 96;
@@ -77,20 +79,23 @@ impl OwnerToken {
     pub fn wire(&self) -> String {
         // More than label and random half there are a counter twice, a pid and two separators.
         let mut wire = String::with_capacity(self.owner.0.label.len() + RANDOM_DIGITS + 48);
-        // Writing to a string does not fail.
-        let _ = write!(wire, "{}", Wire(self));
+        self.spell(|piece| wire.push_str(piece));
         wire
     }
-}
 
-/// [`OwnerToken::wire`], written where it is needed.
-pub(crate) struct Wire<'a>(pub(crate) &'a OwnerToken);
-
-impl fmt::Display for Wire<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let OwnerToken { owner, attempt, pid } = self.0;
-        let Identity { label, random } = &*owner.0;
-        write!(f, "{label}#{attempt}#{random}{pid:08x}{attempt:x}")
+    /// [`wire`](Self::wire) piece by piece, to be written where it is needed.
+    pub(crate) fn spell(&self, mut write: impl FnMut(&str)) {
+        let Identity { head, random, pid, tail, .. } = &*self.owner.0;
+        write(head);
+        write(Digits::decimal(self.attempt).as_str());
+        if self.pid == *pid {
+            write(tail);
+        } else {
+            write("#");
+            write(random);
+            write(Digits::hex(u64::from(self.pid), 8).as_str());
+        }
+        write(Digits::hex(self.attempt, 1).as_str());
     }
 }
 
@@ -115,14 +120,21 @@ pub(crate) struct OwnerLabel(Arc<Identity>);
 struct Identity {
     label: String,
     random: String,
+    /// The process that made it; a forked child has another one.
+    pid: u32,
+    /// What stands ahead of the number of an attempt, and behind it, where that process makes it.
+    head: String,
+    tail: String,
 }
 
 impl OwnerLabel {
     /// `text` cut to its bound, with everything replaced that is not a plain visible character.
     pub(crate) fn new(text: &str, random: ProcessRandom) -> Self {
         let plain = |c: char| if c.is_ascii_graphic() && c != '#' { c } else { '_' };
-        let label = text.chars().take(MAX_LABEL_BYTES).map(plain).collect();
-        Self(Arc::new(Identity { label, random: format!("{:0RANDOM_DIGITS$x}", random.0) }))
+        let label: String = text.chars().take(MAX_LABEL_BYTES).map(plain).collect();
+        let (random, pid) = (format!("{:0RANDOM_DIGITS$x}", random.0), std::process::id());
+        let (head, tail) = (format!("{label}#"), format!("#{random}{pid:08x}"));
+        Self(Arc::new(Identity { label, random, pid, head, tail }))
     }
 
     /// `service@host:pid`, from the program's file name and the system's host name.
@@ -196,6 +208,16 @@ mod tests {
         let (first, second) = (token(), token());
         assert_ne!(first, second);
         assert_ne!(first.wire(), second.wire());
+    }
+
+    #[test]
+    fn the_wire_form_is_label_attempt_and_nonce() {
+        // The process that made the label, and one that was forked from it.
+        for pid in [std::process::id(), 7] {
+            let token = OwnerToken { pid, ..token() };
+            let (label, attempt, random) = (token.label(), token.attempt(), &token.owner.0.random);
+            assert_eq!(token.wire(), format!("{label}#{attempt}#{random}{pid:08x}{attempt:x}"));
+        }
     }
 
     #[test]

@@ -170,22 +170,17 @@ impl Redis {
         cmd: &redis::Cmd,
         ttl: Duration,
     ) -> Result<Value, BackendError> {
-        let mut answer = connection.ask(cmd, patience(ttl)).await;
-        if is_no_script(&answer) {
-            self.load(connection, script, ttl).await?;
-            answer = connection.ask(cmd, patience(ttl)).await;
+        let (mut load, mut loaded) = (None, false);
+        // One place that waits, for whichever answer: the driver's call is large, and each place has room for one.
+        loop {
+            let answer = connection.ask(load.as_ref().unwrap_or(cmd), patience(ttl)).await;
+            match answer {
+                Ok(_) if load.take().is_some() => loaded = true,
+                Err(error) if load.is_some() => return Err(failure::before_sending(&error)),
+                Err(error) if !loaded && failure::is_no_script(&error) => load = Some(script.load()),
+                answer => return answer.map_err(|error| self.link.failed(connection, &error)),
+            }
         }
-        answer.map_err(|error| self.link.failed(connection, &error))
-    }
-
-    async fn load(
-        &self,
-        connection: &Connection,
-        script: &Script,
-        ttl: Duration,
-    ) -> Result<(), BackendError> {
-        let loaded = connection.ask(&script.load(), patience(ttl)).await;
-        loaded.map(drop).map_err(|error| failure::before_sending(&error))
     }
 
     /// Renews claims of usable TTLs, as many as fit into one round trip.
@@ -197,20 +192,27 @@ impl Redis {
             Err(failure) => return unknown(failure, claims),
         };
         let shortest = claims.iter().map(|claim| claim.ttl()).min().unwrap_or_default();
-        let mut answers = match connection.ask_all(&renewals(claims), patience(shortest)).await {
-            Ok(answers) => answers,
-            Err(error) => return unknown(self.link.failed(&connection, &error), claims),
-        };
-        // A renewal is harmless to repeat, so one forgotten script repeats the round.
-        if answers.iter().any(is_no_script) {
-            if let Err(failure) = self.load(&connection, &scripts::RENEW, shortest).await {
-                return unknown(failure, claims);
-            }
-            answers = match connection.ask_all(&renewals(claims), patience(shortest)).await {
-                Ok(answers) => answers,
+        let (renewals, mut load) = (renewals(claims), None);
+        let mut loaded = false;
+        let answers = loop {
+            let pipeline = load.as_ref().unwrap_or(&renewals);
+            let answers = match connection.ask_together(pipeline, patience(shortest)).await {
+                Ok(answers) => answers.into_iter().map(Value::extract_error).collect::<Vec<_>>(),
+                Err(error) if load.is_some() => return unknown(failure::before_sending(&error), claims),
                 Err(error) => return unknown(self.link.failed(&connection, &error), claims),
             };
-        }
+            if load.take().is_some() {
+                if let Some(Err(error)) = answers.first() {
+                    return unknown(failure::before_sending(error), claims);
+                }
+                loaded = true;
+            } else if !loaded && answers.iter().any(is_no_script) {
+                // A renewal is harmless to repeat, so one forgotten script repeats the round.
+                load = Some(loading(&scripts::RENEW));
+            } else {
+                break answers;
+            }
+        };
         let calls = claims.chunks(LOCKS_PER_CALL).zip(answers);
         calls
             .flat_map(|(claims, answer)| match answer {
@@ -270,7 +272,12 @@ fn renewals(claims: &[&Claim]) -> Pipeline {
     for claims in claims.chunks(LOCKS_PER_CALL) {
         pipeline.add_command(scripts::renew(claims));
     }
-    pipeline.ignore_errors();
+    pipeline
+}
+
+fn loading(script: &Script) -> Pipeline {
+    let mut pipeline = redis::pipe();
+    pipeline.add_command(script.load());
     pipeline
 }
 
@@ -302,16 +309,20 @@ impl Backend for Redis {
     }
 
     async fn renew(&self, claims: &[&Claim]) -> Vec<Renewed> {
-        let mut answers = vec![Renewed::Unknown(failure::unusable_ttl()); claims.len()];
-        let usable = claims.iter().copied().enumerate();
-        let usable: Vec<_> = usable.filter(|(_, claim)| scripts::usable_ttl_ms(claim).is_ok()).collect();
+        let is_usable = |claim: &&Claim| scripts::usable_ttl_ms(claim).is_ok();
+        let usable: Vec<&Claim> = claims.iter().copied().filter(is_usable).collect();
+        let mut answers = Vec::with_capacity(usable.len());
         for round in usable.chunks(LOCKS_PER_CALL * CALLS_PER_ROUND) {
-            let claims: Vec<&Claim> = round.iter().map(|(_, claim)| *claim).collect();
-            for ((place, _), answer) in round.iter().zip(self.renew_round(&claims).await) {
-                answers[*place] = answer;
-            }
+            answers.extend(self.renew_round(round).await);
         }
-        answers
+        if usable.len() == claims.len() {
+            return answers;
+        }
+        let (mut answers, unusable) = (answers.into_iter(), || Renewed::Unknown(failure::unusable_ttl()));
+        let answer = |claim: &&Claim| {
+            if is_usable(claim) { answers.next().unwrap_or_else(unusable) } else { unusable() }
+        };
+        claims.iter().map(answer).collect()
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released, BackendError> {

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use once_cell::sync::OnceCell;
 use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Client, Cmd, Pipeline, PushInfo, PushKind, RedisError, RedisResult, Value,
-};
+use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, PushInfo, PushKind, RedisResult, Value};
 use tokio::sync::watch;
 
 use crate::backend::redis::names::Names;
@@ -116,8 +114,11 @@ impl Connection {
 
     /// Listens and prepares.
     async fn set_up(&self, channel: &str) -> RedisResult<Option<String>> {
-        let mut driver = self.driver.clone();
-        let listening = self.watched(SILENCE, driver.subscribe(channel));
+        let listening = async {
+            let waiting = Waiting::on(self, SILENCE);
+            let mut driver = self.driver.clone();
+            waiting.ended(driver.subscribe(channel).await)
+        };
         let (listens, memory) = tokio::join!(listening, self.prepare());
         // This user may not listen, perhaps; then nobody calls its claims, and they look by themselves.
         self.hears.store(listens.is_ok(), Ordering::Release);
@@ -129,10 +130,10 @@ impl Connection {
     async fn prepare(&self) -> RedisResult<Option<String>> {
         let mut pipeline = redis::pipe();
         pipeline.add_command(ACQUIRE.load()).add_command(RENEW.load()).add_command(RELEASE.load());
-        pipeline.cmd("TIME").cmd("INFO").arg("memory").ignore_errors();
-        let mut answers = self.ask_all(&pipeline, SILENCE).await?;
-        let memory = answers.pop().and_then(Result::ok);
-        if let Some(Ok(time)) = answers.pop() {
+        pipeline.cmd("TIME").cmd("INFO").arg("memory");
+        let mut answers = self.ask_together(&pipeline, SILENCE).await?;
+        let memory = answers.pop();
+        if let Some(time) = answers.pop() {
             self.told_time(&time);
         }
         Ok(memory.and_then(|memory| redis::from_redis_value(memory).ok()))
@@ -164,9 +165,10 @@ impl Connection {
     /// One command, one round trip. Dropped unanswered, it ends a connection that has been silent
     /// for longer than `patience`.
     pub(super) async fn ask(&self, cmd: &Cmd, patience: Duration) -> RedisResult<Value> {
+        let waiting = Waiting::on(self, patience);
         let mut driver = self.driver.clone();
         // As `query_async`, but for the box that it puts the call in.
-        self.watched(patience, async { driver.send_packed_command(cmd).await?.extract_error() }).await
+        waiting.ended(driver.send_packed_command(cmd).await).and_then(Value::extract_error)
     }
 
     /// The same for several commands, whose refusals are among the answers.
@@ -175,18 +177,9 @@ impl Connection {
         pipeline: &Pipeline,
         patience: Duration,
     ) -> RedisResult<Vec<Value>> {
+        let waiting = Waiting::on(self, patience);
         let mut driver = self.driver.clone();
-        self.watched(patience, driver.send_packed_commands(pipeline, 0, pipeline.len())).await
-    }
-
-    /// Several commands in one round trip, each with its own answer.
-    pub(super) async fn ask_all(
-        &self,
-        pipeline: &Pipeline,
-        patience: Duration,
-    ) -> RedisResult<Vec<RedisResult<Value>>> {
-        let mut driver = self.driver.clone();
-        self.watched(patience, pipeline.query_async(&mut driver)).await
+        waiting.ended(driver.send_packed_commands(pipeline, 0, pipeline.len()).await)
     }
 
     /// Hands an offer on that nobody here waits for, in a task that lives as long as the round trip. If it fails the
@@ -213,18 +206,6 @@ impl Connection {
             self.close();
         }
         !*self.ended.borrow()
-    }
-
-    /// Notes whether and when `call` is answered.
-    async fn watched<T>(
-        &self,
-        patience: Duration,
-        call: impl Future<Output = RedisResult<T>>,
-    ) -> RedisResult<T> {
-        let waiting = Waiting::on(self, patience);
-        let answer = call.await;
-        waiting.ended(answer.as_ref().err());
-        answer
     }
 
     fn silence(&self) -> MutexGuard<'_, Silence> {
@@ -266,12 +247,14 @@ impl<'a> Waiting<'a> {
         Self { connection, patience, answered: false }
     }
 
-    fn ended(mut self, error: Option<&RedisError>) {
-        match error {
+    /// Notes how the call has ended, and when.
+    fn ended<T>(mut self, result: RedisResult<T>) -> RedisResult<T> {
+        match &result {
             // Any answer of the server is a sign of life, a refusal included.
-            Some(error) if error.code().is_none() => self.connection.close(),
+            Err(error) if error.code().is_none() => self.connection.close(),
             _ => self.answered = true,
         }
+        result
     }
 }
 

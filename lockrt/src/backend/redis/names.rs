@@ -1,11 +1,12 @@
 //! The names of keys and channels that stand beside the locks.
 
-use std::fmt::{self, Display, Formatter};
+use std::io::Write as _;
 
 use redis::{RedisWrite, ToRedisArgs};
 
 use crate::backend::redis::slots;
-use crate::token::{OwnerToken, Wire};
+use crate::digits::Digits;
+use crate::token::OwnerToken;
 
 /// What one client calls them.
 #[derive(Clone, Debug)]
@@ -32,9 +33,14 @@ impl Names {
     }
 
     /// The key with the last token of a slot. One per lock would stay for ever.
-    pub(super) fn fence_of(&self, slot: u16) -> Text<impl Write> {
+    pub(super) fn fence_of(&self, slot: u16) -> Text<impl Spell> {
         let number = slots::number_in(slot);
-        Text(move |f: &mut Formatter<'_>| write!(f, "{}{{{number}}}:fencing", self.prefix))
+        Text(move |write: &mut dyn FnMut(&str)| {
+            write(&self.prefix);
+            write("{");
+            write(Digits::decimal(u64::from(number)).as_str());
+            write("}:fencing");
+        })
     }
 
     /// Where this client hears of its places.
@@ -44,42 +50,44 @@ impl Names {
 
     /// What a claim of this client writes into a queue: for how long it may be offered the lock, where it
     /// hears of that, and who it is.
-    pub(super) fn place_of(&self, owner: &OwnerToken, offer_ms: u64) -> Text<impl Write> {
-        // The separator cannot stand in a channel; an owner ends the text.
-        Text(move |f: &mut Formatter<'_>| write!(f, "{offer_ms}|{}|{}", self.channel, Wire(owner)))
+    pub(super) fn place_of(&self, owner: &OwnerToken, offer_ms: u64) -> Text<impl Spell> {
+        Text(move |write: &mut dyn FnMut(&str)| {
+            // The separator cannot stand in a channel; an owner ends the text.
+            write(Digits::decimal(offer_ms).as_str());
+            write("|");
+            write(&self.channel);
+            write("|");
+            owner.spell(write);
+        })
     }
 }
 
 /// The queue of those who wait for `lock`, in its slot: the whole name of the lock is the hash tag.
-pub(super) fn queue_of(lock: &str) -> Text<impl Write> {
-    Text(move |f: &mut Formatter<'_>| write!(f, "{{{lock}}}:queue"))
+pub(super) fn queue_of(lock: &str) -> Text<impl Spell> {
+    Text(move |write: &mut dyn FnMut(&str)| ["{", lock, "}:queue"].into_iter().for_each(write))
 }
 
 /// What the lock of this owner holds.
-pub(super) fn value_of(owner: &OwnerToken) -> Text<impl Write> {
-    Text(move |f: &mut Formatter<'_>| write!(f, "{}", Wire(owner)))
+pub(super) fn value_of(owner: &OwnerToken) -> Text<impl Spell> {
+    Text(move |write: &mut dyn FnMut(&str)| owner.spell(write))
 }
 
 /// What it holds while it is offered to this owner: one that was taken has no `?`.
-pub(super) fn offer_to(owner: &str) -> Text<impl Write> {
-    Text(move |f: &mut Formatter<'_>| write!(f, "{owner}?"))
+pub(super) fn offer_to(owner: &str) -> Text<impl Spell> {
+    Text(move |write: &mut dyn FnMut(&str)| [owner, "?"].into_iter().for_each(write))
 }
 
-/// Text that is written into its command, without a string of its own.
-pub(super) struct Text<W>(W);
+/// Text that is written into its command piece by piece, without a string of its own.
+pub(super) struct Text<S>(S);
 
-pub(super) trait Write: Fn(&mut Formatter<'_>) -> fmt::Result {}
+pub(super) trait Spell: Fn(&mut dyn FnMut(&str)) {}
 
-impl<W: Fn(&mut Formatter<'_>) -> fmt::Result> Write for W {}
+impl<S: Fn(&mut dyn FnMut(&str))> Spell for S {}
 
-impl<W: Write> Display for Text<W> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        (self.0)(f)
-    }
-}
-
-impl<W: Write> ToRedisArgs for Text<W> {
+impl<S: Spell> ToRedisArgs for Text<S> {
     fn write_redis_args<O: ?Sized + RedisWrite>(&self, out: &mut O) {
-        out.write_arg_fmt(self);
+        let mut arg = out.writer_for_next_arg();
+        // Writing to memory does not fail.
+        (self.0)(&mut |piece| drop(arg.write_all(piece.as_bytes())));
     }
 }
