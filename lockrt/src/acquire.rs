@@ -1,20 +1,21 @@
 //! How a lock is taken: the only loop that waits.
 
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use crate::claim::Claim;
+use crate::claim::{Claim, whole_ms};
 use crate::clock::Moment;
 use crate::error::{BackendError, LockError};
 use crate::gate::{Gate, Turn};
 use crate::guard::LockGuard;
 use crate::keeper::{Ended, Keeper, Seat, Woken};
 use crate::key::LockKey;
-use crate::lease::{Granted, Lease, is_polled_under};
+use crate::lease::{Lease, is_polled_under};
 use crate::observe;
 use crate::policy::{Contention, LockPolicy, OnCancel, Renewal};
 use crate::protocol::kept::{Terms, Told};
 use crate::protocol::waiting::{Event, Step, Waiting};
-use crate::token::{OwnerLabel, OwnerToken};
+use crate::token::{FencingToken, OwnerLabel, OwnerToken};
 
 /// Everything that an acquire of one manager needs.
 #[derive(Debug)]
@@ -69,27 +70,20 @@ impl Acquirer {
     ) -> Result<LockGuard, LockError> {
         let pid = std::process::id();
         self.check(key, policy, pid)?;
-        let claim = self.claim(key, policy.ttl(), contention != Contention::Fail, pid);
-        let mut seat = self.keeper.seat(claim, self.terms(key, policy));
-        let name = policy.name();
-        let answer = self.wait(&mut seat, contention, started).await;
-        let told = answer.map_err(|refusal| refuse(refusal, name, key))?;
-        let Told::Granted { word, fencing } = told else {
-            // `wait` ends with a grant or a refusal.
-            return Err(LockError::ShuttingDown);
-        };
-        word.take();
+        let (name, ttl, waits) = (policy.name(), whole_ms(policy.ttl()), contention != Contention::Fail);
+        let owner = OwnerToken::fresh(&self.label, pid);
+        let waiting = Waiting::new(contention, ttl, owner.attempt(), started);
+        // None for a claim that does not wait, and for one whose wait ended in the line: it still makes its one attempt.
+        let turn = if waits { self.gate.turn(key, waiting.deadline()).await } else { None };
+        // After the turn, so that who stands in line keeps no more than its place.
+        let claim = Claim::new(key.stored(&self.prefix), owner, ttl, waits);
+        let mut seat = self.keeper.seat(claim, self.terms(policy), (name, key, self.manager));
+        let answer = self.wait(&mut seat, waiting, turn).await;
+        let fencing = answer.map_err(|refusal| refuse(refusal, name, key))?;
         let waited = self.keeper.clock().now().since(started);
         let claim = seat.claim().clone();
-        let lease = Lease::new(Granted {
-            name,
-            key: key.clone(),
-            fencing,
-            manager: self.manager,
-            word,
-            place: seat.into_place(),
-        });
-        let guard = LockGuard::new(lease, *policy);
+        let lease = Lease::new(seat.into_place(fencing));
+        let guard = LockGuard::new(lease, policy);
         observe::granted(name, self.keeper.capabilities().name(), key, &claim, fencing, waited);
         Ok(guard)
     }
@@ -119,11 +113,9 @@ impl Acquirer {
         Claim::new(key.stored(&self.prefix), owner, ttl, waits)
     }
 
-    fn terms(&self, key: &LockKey, policy: &LockPolicy) -> Terms {
+    fn terms(&self, policy: &LockPolicy) -> Terms {
         let capabilities = self.keeper.capabilities();
         Terms {
-            name: policy.name(),
-            key: key.clone(),
             renew_for: match policy.renewal() {
                 Renewal::Off => None,
                 Renewal::Auto { max } => Some(max),
@@ -135,25 +127,27 @@ impl Acquirer {
         }
     }
 
-    /// Tries, and waits if the policy says so, until there is a grant or a refusal.
-    async fn wait(&self, seat: &mut Seat, contention: Contention, started: Moment) -> Result<Told, Refusal> {
+    /// Tries, and waits if the policy says so, until there is a grant or a refusal. The turn is held until then, so
+    /// that this process has one contender for the key.
+    async fn wait(
+        &self,
+        seat: &mut Seat,
+        mut waiting: Waiting,
+        turn: Option<Turn>,
+    ) -> Result<Option<FencingToken>, Refusal> {
         let clock = self.keeper.clock();
-        let ttl = seat.claim().ttl();
-        let mut waiting = Waiting::new(contention, ttl, seat.claim().owner().attempt(), started);
-        // Held until the end, so that this process has one contender for the key.
-        let turn = self.turn(seat, &waiting).await;
         let turn = turn.as_ref();
         let mut step = waiting.start(clock.now());
         loop {
             let event = match step {
-                Step::Try { within } => match during(turn, seat.attempt(within)).await? {
-                    granted @ Told::Granted { .. } => return Ok(granted),
+                Step::Try { within } => match during(turn, pin!(seat.attempt(within))).await? {
+                    Told::Granted { fencing } => return Ok(fencing),
                     Told::Stale => Event::Stale,
                     Told::Held { free_in } => Event::Held { free_in },
                     Told::Unanswered(error) => Event::Unanswered(error),
                     Told::ShuttingDown => return Err(Refusal::ShuttingDown),
                 },
-                Step::Pause { until, listen } => match during(turn, seat.pause(until, listen)).await? {
+                Step::Pause { until, listen } => match during(turn, pin!(seat.pause(until, listen))).await? {
                     Woken::Yes => Event::Paused { woken: true },
                     Woken::No => Event::Paused { woken: false },
                     Woken::ShuttingDown => return Err(Refusal::ShuttingDown),
@@ -164,16 +158,10 @@ impl Acquirer {
             step = waiting.step(event, clock.now());
         }
     }
-
-    /// The turn of a claim that waits. None for one that does not, and for one whose wait ended in
-    /// the line: it still makes its one attempt.
-    async fn turn(&self, seat: &Seat, waiting: &Waiting) -> Option<Turn> {
-        if seat.claim().waits() { self.gate.turn(seat.claim().key(), waiting.deadline()).await } else { None }
-    }
 }
 
-/// Runs `future` under the turn of a claim that has one.
-async fn during<T>(turn: Option<&Turn>, future: impl Future<Output = T>) -> T {
+/// Runs `future` under the turn of a claim that has one. It is pinned by its caller, who would else keep it twice.
+async fn during<T>(turn: Option<&Turn>, future: Pin<&mut impl Future<Output = T>>) -> T {
     match turn {
         Some(turn) => turn.during(future).await,
         None => future.await,

@@ -5,35 +5,35 @@ use std::time::Duration;
 /// Pauses that double from a first to a longest one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Backoff {
-    next: Duration,
-    most: Duration,
+    next_ms: u32,
+    most_ms: u32,
 }
 
 impl Backoff {
-    pub(crate) const fn new(first: Duration, most: Duration) -> Self {
-        Self { next: first, most }
+    pub(crate) const fn of_ms(next_ms: u32, most_ms: u32) -> Self {
+        Self { next_ms, most_ms }
     }
 
     /// Between releases of a claim in doubt: 5 ms, doubling, at most 1 s.
     pub(crate) const fn cleaning() -> Self {
-        Self::new(Duration::from_millis(5), Duration::from_secs(1))
+        Self::of_ms(5, 1_000)
     }
 
     /// Between attempts that got no answer.
     pub(crate) const fn unanswered() -> Self {
-        Self::new(Duration::from_millis(10), Duration::from_millis(250))
+        Self::of_ms(10, 250)
     }
 
     /// Between attempts after wake-ups that came to nothing. A backend may wake early, even
     /// always; it must not make a waiter spin.
     pub(crate) const fn woken_in_vain() -> Self {
-        Self::new(Duration::from_millis(1), Duration::from_millis(50))
+        Self::of_ms(1, 50)
     }
 
     /// The next pause; the one after it is twice as long.
     pub(crate) fn pause(&mut self) -> Duration {
-        let pause = self.next;
-        self.next = pause.saturating_mul(2).min(self.most);
+        let pause = Duration::from_millis(u64::from(self.next_ms));
+        self.next_ms = self.next_ms.saturating_mul(2).min(self.most_ms);
         pause
     }
 }

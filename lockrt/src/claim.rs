@@ -19,13 +19,13 @@ pub struct Claim(Arc<Inner>);
 struct Inner {
     key: LockKey,
     owner: OwnerToken,
-    ttl: Duration,
+    ttl_ms: u64,
     waits: bool,
 }
 
 impl Claim {
     pub(crate) fn new(key: LockKey, owner: OwnerToken, ttl: Duration, waits: bool) -> Self {
-        Self(Arc::new(Inner { key, owner, ttl: whole_ms(ttl), waits }))
+        Self(Arc::new(Inner { key, owner, ttl_ms: millis(ttl), waits }))
     }
 
     /// The key under which the lock service stores the lock, the manager's prefix included.
@@ -43,13 +43,13 @@ impl Claim {
     /// How long a grant or a renewal lasts; whole milliseconds.
     #[must_use]
     pub fn ttl(&self) -> Duration {
-        self.0.ttl
+        Duration::from_millis(self.0.ttl_ms)
     }
 
     /// The TTL in milliseconds.
     #[must_use]
     pub fn ttl_ms(&self) -> u64 {
-        u64::try_from(self.0.ttl.as_millis()).unwrap_or(u64::MAX)
+        self.0.ttl_ms
     }
 
     /// Whether the owner goes on waiting when the lock is held, so that a backend may queue it.
@@ -61,12 +61,17 @@ impl Claim {
     /// The same claim with another TTL, for a renewal by another length.
     #[must_use]
     pub fn with_ttl(&self, ttl: Duration) -> Self {
-        Self(Arc::new(Inner { ttl: whole_ms(ttl), ..Inner::clone(&self.0) }))
+        Self(Arc::new(Inner { ttl_ms: millis(ttl), ..Inner::clone(&self.0) }))
     }
 }
 
-fn whole_ms(span: Duration) -> Duration {
-    Duration::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
+/// A TTL as it is counted, in whole milliseconds.
+pub(crate) fn whole_ms(span: Duration) -> Duration {
+    Duration::from_millis(millis(span))
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl fmt::Debug for Claim {
@@ -74,7 +79,7 @@ impl fmt::Debug for Claim {
         f.debug_struct("Claim")
             .field("key", &self.0.key)
             .field("owner", &self.0.owner)
-            .field("ttl", &self.0.ttl)
+            .field("ttl", &self.ttl())
             .field("waits", &self.0.waits)
             .finish()
     }

@@ -1,40 +1,55 @@
 //! The clock that leases are counted on.
 
+use std::fmt;
+use std::num::NonZeroU64;
 use std::ops::Add;
 use std::time::{Duration, Instant};
 
 use once_cell::sync::Lazy;
 
 /// A point on a [`Clock`], comparable only with others of the same clock; by default its origin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(u64);
+// One more than its nanoseconds, so that one that may be missing takes no more room.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(NonZeroU64);
 
 impl Moment {
     /// The farthest moment; a lease never gets there.
-    pub const FAR: Self = Self(u64::MAX);
+    pub const FAR: Self = Self(NonZeroU64::MAX);
 
     /// The moment `nanos` nanoseconds after the clock's origin.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
-        Self(nanos)
+        Self(NonZeroU64::MIN.saturating_add(nanos))
     }
 
     /// Nanoseconds since the clock's origin.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
-        self.0
+        self.0.get() - 1
     }
 
     /// The time from `earlier` to `self`, zero if there is none.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        Duration::from_nanos(self.as_nanos().saturating_sub(earlier.as_nanos()))
     }
 
     /// `self` moved back by `span`, at most to the origin.
     #[must_use]
     pub fn minus(self, span: Duration) -> Self {
-        Self(self.0.saturating_sub(nanos(span)))
+        Self::from_nanos(self.as_nanos().saturating_sub(nanos(span)))
+    }
+}
+
+impl Default for Moment {
+    fn default() -> Self {
+        Self::from_nanos(0)
+    }
+}
+
+impl fmt::Debug for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Moment").field(&self.as_nanos()).finish()
     }
 }
 
@@ -84,7 +99,7 @@ impl Clock {
             Source::System => system_now(),
             Source::Tokio => {
                 let now = tokio::time::Instant::now().into_std();
-                Moment(nanos(now.saturating_duration_since(*ORIGIN)))
+                Moment::from_nanos(nanos(now.saturating_duration_since(*ORIGIN)))
             }
         }
     }
@@ -101,12 +116,12 @@ fn system_now() -> Moment {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
     let rest = u64::try_from(now.tv_nsec).unwrap_or_default();
-    Moment(seconds.saturating_mul(1_000_000_000).saturating_add(rest))
+    Moment::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(rest))
 }
 
 #[cfg(not(target_os = "linux"))]
 fn system_now() -> Moment {
-    Moment(nanos(Instant::now().saturating_duration_since(*ORIGIN)))
+    Moment::from_nanos(nanos(Instant::now().saturating_duration_since(*ORIGIN)))
 }
 
 #[cfg(test)]
@@ -126,6 +141,12 @@ mod tests {
         assert_eq!(Clock::tokio().now(), first);
         tokio::time::advance(Duration::from_secs(7)).await;
         assert_eq!(Clock::tokio().now().since(first), Duration::from_secs(7));
+    }
+
+    #[test]
+    fn a_moment_that_may_be_missing_takes_no_more_room() {
+        assert_eq!(size_of::<Option<Moment>>(), size_of::<u64>());
+        assert_eq!(Moment::from_nanos(7).as_nanos(), 7);
     }
 
     #[test]

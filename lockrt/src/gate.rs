@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Wake, Waker};
@@ -208,8 +208,7 @@ impl Turn {
     /// # Cancellation
     ///
     /// As `future`.
-    pub(crate) async fn during<T>(&self, future: impl Future<Output = T>) -> T {
-        let mut future = pin!(future);
+    pub(crate) async fn during<T>(&self, mut future: Pin<&mut impl Future<Output = T>>) -> T {
         poll_fn(|cx| {
             self.polled();
             let Self { gate, key, ticket } = self;

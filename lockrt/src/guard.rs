@@ -5,7 +5,7 @@ use std::fmt;
 use crate::claim::Released;
 use crate::lease::Lease;
 use crate::mutant::{self, Flaw};
-use crate::policy::{LockPolicy, ReleaseMode};
+use crate::policy::{LockPolicy, OnCancel, OnLost, ReleaseMode};
 use crate::protocol::kept::Parting;
 
 /// Owns a lock until it is released or dropped.
@@ -16,12 +16,15 @@ use crate::protocol::kept::Parting;
 #[must_use = "the lock is given back as soon as its guard is dropped"]
 pub struct LockGuard {
     lease: Lease,
-    policy: LockPolicy,
+    on_lost: OnLost,
+    on_cancel: OnCancel,
+    release: ReleaseMode,
 }
 
 impl LockGuard {
-    pub(crate) fn new(lease: Lease, policy: LockPolicy) -> Self {
-        Self { lease, policy }
+    pub(crate) fn new(lease: Lease, policy: &LockPolicy) -> Self {
+        let (on_lost, on_cancel) = (policy.lost_action(), policy.cancel_action());
+        Self { lease, on_lost, on_cancel, release: policy.release_mode() }
     }
 
     /// The lease that this guard owns.
@@ -41,8 +44,14 @@ impl LockGuard {
         self.lease.release().await
     }
 
-    pub(crate) fn policy(&self) -> &LockPolicy {
-        &self.policy
+    /// What becomes of the body when the lease is lost.
+    pub(crate) fn lost_action(&self) -> OnLost {
+        self.on_lost
+    }
+
+    /// What becomes of the key when the body is dropped.
+    pub(crate) fn cancel_action(&self) -> OnCancel {
+        self.on_cancel
     }
 
     /// Ends the lease of a body that was dropped.
@@ -52,7 +61,7 @@ impl LockGuard {
 
     /// Ends the lease of a body that came to its end.
     pub(crate) async fn settle(&self) {
-        match self.policy.release_mode() {
+        match self.release {
             // The body's own result wins whatever the answer is; the keeper has told it.
             ReleaseMode::Awaited => drop(self.lease.release().await),
             ReleaseMode::Started => self.settle_started(),

@@ -12,17 +12,16 @@ mod effect;
 mod errand;
 mod foreign;
 mod ledger;
-mod signals;
+mod record;
 mod timers;
 mod waiters;
 
 use std::any::Any;
 use std::fmt;
-use std::future::{Future as _, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak, mpsc};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
 
@@ -35,13 +34,15 @@ use crate::claim::{Capabilities, Claim, Released};
 use crate::clock::{Clock, Moment};
 use crate::error::{BackendError, SetupError};
 use crate::key::LockKey;
-use crate::protocol::kept::{Id, Parting, Remains, Terms, Told};
+use crate::protocol::kept::{Parting, Remains, Terms, Told};
+use crate::token::FencingToken;
 use desk::Desk;
 use driver::Driver;
 use errand::Errand;
 pub(crate) use foreign::waking;
 use ledger::Work;
-use signals::{Letter, Signals};
+use record::Letter;
+pub(crate) use record::Record;
 use timers::Timer;
 
 /// A handle on a keeper. The keeper finishes its work and ends when the last one is dropped.
@@ -139,10 +140,17 @@ impl Keeper {
         &self.0.capabilities
     }
 
-    /// A place for a new claim. Dropping it gives up whatever the claim may have by then.
-    pub(crate) fn seat(&self, claim: Claim, terms: Terms) -> Seat {
+    /// A place for a new claim of `manager`, for the lock that it calls `key`. Dropping it gives up whatever
+    /// the claim may have by then.
+    pub(crate) fn seat(
+        &self,
+        claim: Claim,
+        terms: Terms,
+        (name, key, manager): (&'static str, &LockKey, u64),
+    ) -> Seat {
         let id = self.0.ids.fetch_add(1, Ordering::Relaxed);
-        let place = Place { keeper: self.clone(), id, signals: Arc::default() };
+        let record = Arc::new(Record::new(id, name, key.clone(), manager));
+        let place = Place { keeper: self.clone(), record };
         Seat { place, claim, terms, tried: false, taken: false }
     }
 
@@ -243,13 +251,13 @@ impl Seat {
     ///
     /// The attempt goes on; dropping the seat cleans up behind it.
     pub(crate) async fn attempt(&mut self, within: Duration) -> Result<Told, Ended> {
-        let Place { keeper, id, signals } = &self.place;
+        let Place { keeper, record } = &self.place;
         // Asking the system for the process takes time, and the poll in which a claim that does not
         // wait makes its first attempt has done so.
         let asked = !self.claim.waits() && !self.tried;
         let desk = if asked { &keeper.0.desk } else { keeper.desk().ok_or(Ended)? };
         self.tried = true;
-        let errand = desk.attempt(*id, &self.claim, &self.terms, within, signals)?;
+        let errand = desk.attempt(record, &self.claim, self.terms, within)?;
         match self.place.letter(errand).await? {
             Letter::Told(told) => Ok(told),
             // There is nothing to release before the seat is given up.
@@ -259,14 +267,20 @@ impl Seat {
 
     /// Waits until `until`, or until the lock may be free.
     pub(crate) async fn pause(&self, until: Moment, listen: bool) -> Result<Woken, Ended> {
-        let id = self.place.id;
+        let id = self.place.record.id;
         let answer = self.place.keeper.ask(|answer| Work::Pause { id, until, listen, answer });
         answer.await.map_err(|_| Ended)
     }
 
-    /// The claim is granted: hands the place over to its lease.
-    pub(crate) fn into_place(mut self) -> Place {
+    /// The claim is granted, with this token: hands the place over to its lease.
+    pub(crate) fn into_place(mut self, fencing: Option<FencingToken>) -> Place {
         self.taken = true;
+        let record = &self.place.record;
+        record.word.take();
+        if let Some(token) = fencing {
+            // It is granted once.
+            let _ = record.fencing.set(token);
+        }
         self.place.clone()
     }
 }
@@ -283,8 +297,7 @@ impl Drop for Seat {
 #[derive(Clone)]
 pub(crate) struct Place {
     keeper: Keeper,
-    id: Id,
-    signals: Arc<Signals>,
+    record: Arc<Record>,
 }
 
 impl Place {
@@ -292,21 +305,25 @@ impl Place {
         self.keeper.clock()
     }
 
+    pub(crate) fn record(&self) -> &Record {
+        &self.record
+    }
+
     /// Resolves when the lease is lost after this call.
     pub(crate) fn ended(&self) -> Notified<'_> {
-        self.signals.ended.notified()
+        self.record.ended.notified()
     }
 
     /// Wakes whoever waits for the end of the lease.
     pub(crate) fn tell_end(&self) {
-        waking(|| self.signals.ended.notify_waiters());
+        waking(|| self.record.ended.notify_waiters());
     }
 
     /// Leaves the release to the keeper.
     pub(crate) fn leave(&self, parting: Parting) {
         if let Some(desk) = self.keeper.desk() {
             // A claim that is over has nothing left to release.
-            let _ = desk.release(self.id, parting, false);
+            let _ = desk.release(self.record.id, parting, false);
         }
     }
 
@@ -317,7 +334,7 @@ impl Place {
     /// The release goes on at the keeper.
     pub(crate) async fn release(&self, parting: Parting) -> Released {
         let Some(desk) = self.keeper.desk() else { return Released::Deferred };
-        let Ok(errand) = desk.release(self.id, parting, true) else { return Released::Deferred };
+        let Ok(errand) = desk.release(self.record.id, parting, true) else { return Released::Deferred };
         match self.letter(errand).await {
             Ok(Letter::Released(released)) => released,
             Ok(Letter::Told(_)) | Err(Ended) => Released::Deferred,
@@ -325,32 +342,46 @@ impl Place {
     }
 
     /// Waits for what the desk has to say, running the caller's own errand meanwhile.
-    async fn letter(&self, mut errand: Option<Errand>) -> Result<Letter, Ended> {
-        let desk = &self.keeper.0.desk;
-        let mut called = pin!(self.signals.called.notified());
-        poll_fn(|cx| {
-            loop {
-                // An attempt that was given up must not send anything any more. A release may, however late.
-                let may_be_late = errand.as_ref().is_some_and(Errand::is_release);
-                if !may_be_late && let Some(letter) = self.signals.take() {
-                    return Poll::Ready(Ok(letter));
-                }
-                if errand.as_mut().is_some_and(|running| Pin::new(running).poll(cx).is_ready()) {
-                    errand = None;
-                }
-                if let Some(letter) = self.signals.take() {
-                    return Poll::Ready(Ok(letter));
-                }
-                if desk.has_ended() {
-                    return Poll::Ready(Err(Ended));
-                }
-                if called.as_mut().poll(cx).is_pending() {
-                    return Poll::Pending;
-                }
-                called.set(self.signals.called.notified());
-            }
-        })
-        .await
+    async fn letter(&self, errand: Option<Errand>) -> Result<Letter, Ended> {
+        Call { place: self, errand, waits: false }.await
+    }
+}
+
+/// A caller that waits for a letter.
+struct Call<'a> {
+    place: &'a Place,
+    errand: Option<Errand>,
+    /// Its waker is in the record.
+    waits: bool,
+}
+
+impl Future for Call<'_> {
+    type Output = Result<Letter, Ended>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Place { keeper, record } = self.place;
+        // An attempt that was given up must not send anything any more. A release may, however late.
+        let may_be_late = self.errand.as_ref().is_some_and(Errand::is_release);
+        if !may_be_late && let Some(letter) = record.take() {
+            return Poll::Ready(Ok(letter));
+        }
+        if self.errand.as_mut().is_some_and(|running| Pin::new(running).poll(cx).is_ready()) {
+            self.errand = None;
+        }
+        self.waits = true;
+        if let Some(letter) = record.take_or_wait(cx.waker()) {
+            return Poll::Ready(Ok(letter));
+        }
+        // After the waker is in its place: whoever ends the desk calls all of them afterwards.
+        if keeper.0.desk.has_ended() { Poll::Ready(Err(Ended)) } else { Poll::Pending }
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        if self.waits {
+            self.place.record.stop_waiting();
+        }
     }
 }
 

@@ -3,8 +3,6 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::futures::Notified;
@@ -12,11 +10,11 @@ use tokio::sync::futures::Notified;
 use crate::claim::Released;
 use crate::clock::Moment;
 use crate::error::{LockError, LossReason};
-use crate::keeper::Place;
+use crate::keeper::{Place, Record};
 use crate::key::LockKey;
 use crate::observe;
 use crate::protocol::kept::Parting;
-use crate::protocol::lease::{End, LeaseWord, Standing};
+use crate::protocol::lease::{End, Standing};
 use crate::token::FencingToken;
 
 /// A lock that is held until a deadline.
@@ -28,60 +26,42 @@ use crate::token::FencingToken;
 ///
 /// Cloning is cheap; every clone is a view of the same lease.
 #[derive(Clone)]
-pub struct Lease(Arc<Inner>);
-
-struct Inner {
-    name: &'static str,
-    key: LockKey,
-    fencing: Option<FencingToken>,
-    /// Which manager granted it; keys of two managers are different locks.
-    manager: u64,
-    word: Arc<LeaseWord>,
-    given_back: AtomicBool,
-    place: Place,
-}
-
-/// What a grant consists of.
-pub(crate) struct Granted {
-    pub(crate) name: &'static str,
-    pub(crate) key: LockKey,
-    pub(crate) fencing: Option<FencingToken>,
-    pub(crate) manager: u64,
-    pub(crate) word: Arc<LeaseWord>,
-    pub(crate) place: Place,
-}
+pub struct Lease(Place);
 
 impl Lease {
-    pub(crate) fn new(granted: Granted) -> Self {
-        let Granted { name, key, fencing, manager, word, place } = granted;
-        let given_back = AtomicBool::new(false);
-        Self(Arc::new(Inner { name, key, fencing, manager, word, given_back, place }))
+    /// The lease that has begun at this place.
+    pub(crate) fn new(place: Place) -> Self {
+        Self(place)
+    }
+
+    fn record(&self) -> &Record {
+        self.0.record()
     }
 
     /// What is locked.
     #[must_use]
     pub fn key(&self) -> &LockKey {
-        &self.0.key
+        &self.record().key
     }
 
     /// The lock's name, as in errors and events.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        self.0.name
+        self.record().name
     }
 
     /// The number by which a store can refuse this holder once a later one has written; none on a
     /// backend that cannot fence.
     #[must_use]
     pub fn fencing(&self) -> Option<FencingToken> {
-        self.0.fencing
+        self.record().fencing.get().copied()
     }
 
     /// How long the lease lasts from now unless it is renewed; zero once it has ended.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         match self.standing() {
-            Standing::Held(deadline) => deadline.since(self.0.place.clock().now()),
+            Standing::Held(deadline) => deadline.since(self.0.clock().now()),
             Standing::Ended(_) => Duration::ZERO,
         }
     }
@@ -96,7 +76,7 @@ impl Lease {
             Standing::Held(_) => Ok(()),
             Standing::Ended(End::Lost(reason)) => Err(self.loss(reason)),
             Standing::Ended(End::Released) => {
-                Err(LockError::Released { name: self.0.name, key: self.0.key.clone() })
+                Err(LockError::Released { name: self.name(), key: self.key().clone() })
             }
         }
     }
@@ -127,54 +107,54 @@ impl Lease {
     ///
     /// The release goes on.
     pub async fn release(&self) -> Released {
-        if self.end() { self.0.place.release(Parting::Ended).await } else { Released::Deferred }
+        if self.end() { self.0.release(Parting::Ended).await } else { Released::Deferred }
     }
 
     /// The same without waiting for the answer.
     pub(crate) fn leave(&self, parting: Parting) {
         if self.end() {
-            self.0.place.leave(parting);
+            self.0.leave(parting);
         }
     }
 
     /// Ends the lease for its release; false if that was done before.
     fn end(&self) -> bool {
-        if self.0.given_back.swap(true, Ordering::AcqRel) {
+        if !self.record().give_back() {
             return false;
         }
         // One reading of the clock for both: a deadline between two readings would be told to nobody.
-        let now = self.0.place.clock().now();
+        let now = self.0.clock().now();
         if let Standing::Held(_) = self.standing_at(now) {
-            self.0.word.end(now, End::Released);
+            self.record().word.end(now, End::Released);
         }
         true
     }
 
     /// How the lease stands now. Whoever sees the deadline passed first tells everybody.
     pub(crate) fn standing(&self) -> Standing {
-        self.standing_at(self.0.place.clock().now())
+        self.standing_at(self.0.clock().now())
     }
 
     fn standing_at(&self, now: Moment) -> Standing {
-        let (standing, just_expired) = self.0.word.at(now);
+        let (standing, just_expired) = self.record().word.at(now);
         if just_expired {
-            self.0.place.tell_end();
-            observe::lost(self.0.name, &self.0.key, LossReason::Expired);
+            self.0.tell_end();
+            observe::lost(self.name(), self.key(), LossReason::Expired);
         }
         standing
     }
 
     /// Resolves when the lease is lost after this call.
     pub(crate) fn ended(&self) -> Notified<'_> {
-        self.0.place.ended()
+        self.0.ended()
     }
 
     pub(crate) fn loss(&self, reason: LossReason) -> LockError {
-        LockError::Lost { name: self.0.name, key: self.0.key.clone(), reason }
+        LockError::Lost { name: self.name(), key: self.key().clone(), reason }
     }
 
     fn is(&self, manager: u64, key: &LockKey) -> bool {
-        self.0.manager == manager && self.0.key == *key
+        self.record().manager == manager && self.record().key == *key
     }
 }
 
@@ -188,9 +168,9 @@ impl From<&Lease> for Option<FencingToken> {
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease")
-            .field("name", &self.0.name)
-            .field("key", &self.0.key)
-            .field("fencing", &self.0.fencing)
+            .field("name", &self.name())
+            .field("key", self.key())
+            .field("fencing", &self.fencing())
             .field("standing", &self.standing())
             .finish()
     }

@@ -89,9 +89,8 @@ pub(crate) fn released(name: &'static str, key: &LockKey, released: Released) {
     });
 }
 
-pub(crate) fn abandoned(name: &'static str, key: &LockKey, ttl: Duration) {
+pub(crate) fn abandoned(name: &'static str, key: &LockKey, ttl_ms: u64) {
     guarded(|| {
-        let ttl_ms = millis(ttl);
         warn!(name, key = %key, ttl_ms, "release was never answered; the lock has expired by its ttl");
     });
 }

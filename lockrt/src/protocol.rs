@@ -1,6 +1,7 @@
 //! Every decision of the lock, as state machines without I/O, clock or spawn: `step(event, now)`
 //! gives actions, and the files of the running layer carry them out.
 
+pub(crate) mod by_id;
 pub(crate) mod due;
 pub(crate) mod freeing;
 pub(crate) mod keeping;

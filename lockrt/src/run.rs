@@ -76,7 +76,7 @@ impl<F: Future> Future for Hold<'_, F> {
         // The body's locals are gone before the lock is.
         self.as_mut().project().body.set(None);
         Poll::Ready(match lease.standing() {
-            Standing::Ended(End::Lost(_)) if guard.policy().lost_action() == OnLost::Report => {
+            Standing::Ended(End::Lost(_)) if guard.lost_action() == OnLost::Report => {
                 observe::ended_unguarded(lease.name(), lease.key());
                 Ended::Done(output)
             }
@@ -98,7 +98,7 @@ impl<F> Hold<'_, F> {
 
 /// Whether the body must stop, and why.
 fn cancels(guard: &LockGuard) -> Option<LossReason> {
-    match (guard.lease().standing(), guard.policy().lost_action()) {
+    match (guard.lease().standing(), guard.lost_action()) {
         (Standing::Ended(End::Lost(reason)), OnLost::Cancel) => Some(reason),
         _ => None,
     }
@@ -153,7 +153,7 @@ pub fn leave_started<T>(guard: &LockGuard, ended: Ended<T>, failed: bool) -> Res
 
 /// A body that was dropped may have left an effect in flight.
 fn keeps_key<T>(guard: &LockGuard, ended: &Ended<T>) -> bool {
-    matches!(ended, Ended::Lost(_)) && guard.policy().cancel_action() == OnCancel::Hold
+    matches!(ended, Ended::Lost(_)) && guard.cancel_action() == OnCancel::Hold
 }
 
 impl<T> Ended<T> {

@@ -112,6 +112,7 @@ fn the_page_lists_the_rows() {
             "protocol::waiting",
             "protocol::freeing",
             "protocol::kept",
+            "protocol::by_id",
             "protocol::due",
             "protocol::keeping",
             "protocol::simulation"

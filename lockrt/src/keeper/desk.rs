@@ -17,7 +17,7 @@ use crate::clock::{Clock, Moment};
 use crate::keeper::effect::{After, Effect};
 use crate::keeper::errand::{Answered, Call, Errand, discard};
 use crate::keeper::ledger::{Kind, Ledger, Out, Seat, Work};
-use crate::keeper::signals::Signals;
+use crate::keeper::record::Record;
 use crate::keeper::timers::Timer;
 use crate::keeper::{Ended, Woken};
 use crate::key::LockKey;
@@ -56,32 +56,22 @@ impl Desk {
     /// Registers an attempt of a caller. If the caller makes it itself, that is its errand.
     pub(super) fn attempt(
         self: &Arc<Self>,
-        id: Id,
+        record: &Arc<Record>,
         claim: &Claim,
-        terms: &Terms,
+        terms: Terms,
         within: Duration,
-        signals: &Arc<Signals>,
     ) -> Result<Option<Errand>, Ended> {
-        let now = self.clock.now();
+        let (id, now) = (record.id, self.clock.now());
         let mut after = After::default();
         let mut ledger = self.ledger();
         if ledger.ended {
             return Err(Ended);
         }
-        let seat = ledger.seats.entry(id).or_insert_with(|| Seat {
-            name: terms.name,
-            key: terms.key.clone(),
-            ttl: claim.ttl(),
-            within,
-            signals: Arc::clone(signals),
-            errand: None,
-            releasing: false,
-            waits: false,
-        });
-        seat.within = within;
+        let seat = ledger.seats.entry(id).or_insert_with(|| Seat::new(Arc::clone(record), claim.ttl_ms()));
+        seat.set_within(within);
         // A listener must be set up again before each attempt, which is the driver's to do.
         let own = (!seat.waits).then_some(id);
-        let event = Event::Try { id, claim: claim.clone(), terms: terms.clone() };
+        let event = Event::Try { id, claim: claim.clone(), terms, record: Arc::<Record>::clone(record) };
         let made = ledger.step(event, now, own, &mut after);
         if made {
             ledger.goes_out(id, Out { sent: now, until: now + within, kind: Kind::Attempt });
@@ -208,7 +198,7 @@ impl Desk {
         let mut after = After::default();
         let mut ledger = self.ledger();
         let lost = ledger.machine.has_lease(key);
-        let seats = ledger.seats.iter().filter(|(_, seat)| key.is_none_or(|key| seat.key == *key));
+        let seats = ledger.seats.iter().filter(|(_, seat)| key.is_none_or(|key| seat.record.key == *key));
         let answers = seats.map(|(id, _)| (*id, Some(Renewed::Gone))).collect();
         ledger.step(Event::Renewed { sent: now, answers }, now, None, &mut after);
         self.unlock(ledger, after);
@@ -237,7 +227,7 @@ impl Desk {
     /// The claim of `id` and how long its attempts may take.
     pub(super) fn claim(&self, id: Id) -> Option<(Claim, Duration)> {
         let ledger = self.ledger();
-        Some((ledger.machine.claim(id)?.clone(), ledger.seats.get(&id)?.within))
+        Some((ledger.machine.claim(id)?.clone(), ledger.seats.get(&id)?.within()))
     }
 
     pub(super) fn claims(&self, ids: &[Id]) -> Vec<(Id, Claim)> {
@@ -251,10 +241,10 @@ impl Desk {
         ledger.machine.claim(id).filter(|_| !ledger.machine.is_closing()).cloned()
     }
 
-    /// Name and key of the claims that are still there.
-    pub(super) fn names(&self, ids: &[Id]) -> Vec<Option<(&'static str, LockKey)>> {
+    /// The records of the claims that are still there.
+    pub(super) fn records(&self, ids: &[Id]) -> Vec<Option<Arc<Record>>> {
         let ledger = self.ledger();
-        ids.iter().map(|id| ledger.seats.get(id).map(|seat| (seat.name, seat.key.clone()))).collect()
+        ids.iter().map(|id| ledger.seats.get(id).map(|seat| Arc::clone(&seat.record))).collect()
     }
 
     /// Does what is due and gives the driver its work.
@@ -300,7 +290,7 @@ impl Desk {
         self.ended.store(true, Ordering::Release);
         let work = std::mem::take(&mut ledger.work);
         let closing = std::mem::take(&mut ledger.closing);
-        ledger.seats.values().for_each(|seat| after.push(Effect::Call(Arc::clone(&seat.signals))));
+        ledger.seats.values().for_each(|seat| after.push(Effect::Call(Arc::clone(&seat.record))));
         drop(ledger);
         drop((work, closing));
     }
@@ -314,7 +304,7 @@ impl Desk {
         ledger.rest.touched = true;
         let late = match ledger.rest.until {
             None => false,
-            Some(until) => !ledger.work.is_empty() || ledger.next_due().is_some_and(|due| due < until),
+            Some(until) => !ledger.work.is_empty() || ledger.is_due_before(until),
         };
         if late {
             ledger.rest.until = None;

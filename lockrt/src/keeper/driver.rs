@@ -154,13 +154,14 @@ impl Driver {
         let told = answers.iter().filter(|(_, answer)| is_told(answer));
         let (ids, told): (Vec<Id>, Vec<Option<Renewed>>) = told.cloned().unzip();
         self.desk.step(Event::Renewed { sent, answers });
-        for (named, answer) in self.desk.names(&ids).into_iter().zip(&told) {
-            let Some((name, key)) = named else { continue };
+        for (record, answer) in self.desk.records(&ids).into_iter().zip(&told) {
+            let Some(record) = record else { continue };
+            let (name, key) = (record.name, &record.key);
             match answer {
-                Some(Renewed::Extended) => observe::renewed(name, &key),
+                Some(Renewed::Extended) => observe::renewed(name, key),
                 Some(Renewed::Gone) => {}
-                Some(Renewed::Unknown(error)) => observe::renewal_failed(name, &key, Some(error)),
-                None => observe::renewal_failed(name, &key, None),
+                Some(Renewed::Unknown(error)) => observe::renewal_failed(name, key, Some(error)),
+                None => observe::renewal_failed(name, key, None),
             }
         }
     }

@@ -2,27 +2,26 @@
 //! desk is locked, nor end the keeper.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use crate::claim::Released;
 use crate::error::LossReason;
 use crate::keeper::foreign::{tell, waking};
-use crate::keeper::signals::Signals;
+use crate::keeper::record::Record;
 use crate::keeper::timers::Timer;
-use crate::key::LockKey;
 use crate::observe;
 use crate::protocol::kept::Remains;
 
 pub(super) enum Effect {
     /// The caller has a letter.
-    Call(Arc<Signals>),
-    Lost(Arc<Signals>, &'static str, LockKey, LossReason),
-    Released(&'static str, LockKey, Released),
-    Abandoned(&'static str, LockKey, Duration),
+    Call(Arc<Record>),
+    Lost(Arc<Record>, LossReason),
+    Released(Arc<Record>, Released),
+    /// The ttl of the claim, in milliseconds.
+    Abandoned(Arc<Record>, u64),
     /// The desk's share of a claim that is over.
-    Forget(Arc<Signals>),
+    Forget(Arc<Record>),
     Timer(Timer),
     Closed(oneshot::Sender<Remains>, Remains),
 }
@@ -30,14 +29,14 @@ pub(super) enum Effect {
 impl Effect {
     pub(super) fn run(self) {
         match self {
-            Self::Call(signals) => waking(|| signals.called.notify_one()),
-            Self::Lost(signals, name, key, reason) => {
-                waking(|| signals.ended.notify_waiters());
-                observe::lost(name, &key, reason);
+            Self::Call(record) => waking(|| record.call()),
+            Self::Lost(record, reason) => {
+                waking(|| record.ended.notify_waiters());
+                observe::lost(record.name, &record.key, reason);
             }
-            Self::Released(name, key, released) => observe::released(name, &key, released),
-            Self::Abandoned(name, key, ttl) => observe::abandoned(name, &key, ttl),
-            Self::Forget(signals) => drop(signals),
+            Self::Released(record, released) => observe::released(record.name, &record.key, released),
+            Self::Abandoned(record, ttl_ms) => observe::abandoned(record.name, &record.key, ttl_ms),
+            Self::Forget(record) => drop(record),
             Self::Timer(timer) => waking(timer.call),
             Self::Closed(answer, remains) => tell(answer, remains),
         }

@@ -1,6 +1,5 @@
 //! The claims of one keeper: the machine, and what it does not know of each claim.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,21 +11,18 @@ use crate::error::BackendError;
 use crate::keeper::Woken;
 use crate::keeper::effect::{After, Effect};
 use crate::keeper::errand::Call;
-use crate::keeper::signals::{Letter, Signals};
+use crate::keeper::record::{Letter, Record};
 use crate::keeper::timers::Timers;
-use crate::key::LockKey;
+use crate::protocol::by_id::{ById, shrink};
 use crate::protocol::due::Due;
 use crate::protocol::keeping::{Event, Keeping};
 use crate::protocol::kept::{Action, Id, Remains, Told};
-
-/// Room for so many claims is not given back.
-const SPARSE: usize = 1_024;
 
 /// Behind the desk's mutex. Nothing here runs code of others, or talks to the lock service.
 #[derive(Default)]
 pub(super) struct Ledger {
     pub(super) machine: Keeping,
-    pub(super) seats: HashMap<Id, Seat>,
+    pub(super) seats: ById<Seat>,
     pub(super) timers: Timers,
     /// When the calls that callers make themselves are given up.
     pub(super) cuts: Due,
@@ -50,17 +46,30 @@ pub(super) struct Rest {
 
 /// What the machine does not know of a claim.
 pub(super) struct Seat {
-    pub(super) name: &'static str,
-    pub(super) key: LockKey,
-    pub(super) ttl: Duration,
-    pub(super) within: Duration,
-    pub(super) signals: Arc<Signals>,
+    pub(super) record: Arc<Record>,
     /// The call that its caller makes.
     pub(super) errand: Option<Out>,
+    pub(super) ttl_ms: u64,
+    /// How long an attempt may take: a second at most.
+    within_us: u32,
     /// Somebody may wait for the release.
     pub(super) releasing: bool,
     /// The driver has pauses or listeners of it.
     pub(super) waits: bool,
+}
+
+impl Seat {
+    pub(super) fn new(record: Arc<Record>, ttl_ms: u64) -> Self {
+        Self { record, errand: None, ttl_ms, within_us: 0, releasing: false, waits: false }
+    }
+
+    pub(super) fn within(&self) -> Duration {
+        Duration::from_micros(self.within_us.into())
+    }
+
+    pub(super) fn set_within(&mut self, within: Duration) {
+        self.within_us = u32::try_from(within.as_micros()).unwrap_or(u32::MAX);
+    }
 }
 
 /// A call that a caller makes itself.
@@ -120,6 +129,14 @@ impl Ledger {
         [self.machine.next_due(), self.timers.next_due(), cut].into_iter().flatten().min()
     }
 
+    /// The same question, asked after each change, where no more than the answer is wanted.
+    pub(super) fn is_due_before(&self, until: Moment) -> bool {
+        let earlier = |due: Option<Moment>| due.is_some_and(|due| due < until);
+        earlier(self.machine.next_due())
+            || earlier(self.cuts.first().map(|(at, _)| at))
+            || earlier(self.timers.next_due())
+    }
+
     /// Carries an event into the machine. Says whether the caller who `own`s a claim is to make
     /// its call itself; other calls are left to the driver.
     pub(super) fn step(&mut self, event: Event, now: Moment, own: Option<Id>, after: &mut After) -> bool {
@@ -144,36 +161,33 @@ impl Ledger {
                 if let Some(seat) = self.seats.get_mut(&id)
                     && std::mem::take(&mut seat.releasing)
                 {
-                    seat.signals.post(Letter::Released(released));
+                    seat.record.post(Letter::Released(released));
                     if own != Some(id) {
-                        after.push(Effect::Call(Arc::clone(&seat.signals)));
+                        after.push(Effect::Call(Arc::clone(&seat.record)));
                     }
-                    after.push(Effect::Released(seat.name, seat.key.clone(), released));
+                    after.push(Effect::Released(Arc::clone(&seat.record), released));
                 }
             }
             Action::Lost(id, reason) => {
                 if let Some(seat) = self.seats.get(&id) {
-                    let signals = Arc::clone(&seat.signals);
-                    after.push(Effect::Lost(signals, seat.name, seat.key.clone(), reason));
+                    after.push(Effect::Lost(Arc::clone(&seat.record), reason));
                 }
             }
             Action::Abandoned(id) => {
                 if let Some(seat) = self.seats.get(&id) {
-                    after.push(Effect::Abandoned(seat.name, seat.key.clone(), seat.ttl));
+                    after.push(Effect::Abandoned(Arc::clone(&seat.record), seat.ttl_ms));
                 }
             }
             Action::Forget(id) => {
                 self.stop_waiting(id, Woken::No);
                 let _ = self.comes_in(id);
                 if let Some(seat) = self.seats.remove(&id) {
-                    if self.seats.capacity() > SPARSE && self.seats.len() < self.seats.capacity() / 8 {
-                        self.seats.shrink_to(2 * self.seats.len());
-                    }
+                    shrink(&mut self.seats);
                     if seat.releasing {
-                        seat.signals.post(Letter::Released(Released::Deferred));
-                        after.push(Effect::Call(Arc::clone(&seat.signals)));
+                        seat.record.post(Letter::Released(Released::Deferred));
+                        after.push(Effect::Call(Arc::clone(&seat.record)));
                     }
-                    after.push(Effect::Forget(seat.signals));
+                    after.push(Effect::Forget(seat.record));
                 }
             }
             Action::Closed(remains) => {
@@ -192,9 +206,9 @@ impl Ledger {
         }
         let Some(seat) = self.seats.get(&id) else { return };
         // A caller that is gone has dropped its seat, and that event is on its way here.
-        seat.signals.post(Letter::Told(told));
+        seat.record.post(Letter::Told(told));
         if own != Some(id) {
-            after.push(Effect::Call(Arc::clone(&seat.signals)));
+            after.push(Effect::Call(Arc::clone(&seat.record)));
         }
     }
 

@@ -1,6 +1,5 @@
 //! Claims that wait: their pauses, and who listens for their keys.
 
-use std::collections::HashMap;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +13,11 @@ use crate::claim::Claim;
 use crate::keeper::Woken;
 use crate::keeper::driver::Done;
 use crate::keeper::foreign::{caught, tell};
+use crate::protocol::by_id::ById;
 use crate::protocol::kept::Id;
 
 #[derive(Default)]
-pub(super) struct Waiters(HashMap<Id, Waiter>);
+pub(super) struct Waiters(ById<Waiter>);
 
 #[derive(Default)]
 struct Waiter {

@@ -1,19 +1,18 @@
 //! Every claim of one keeper: what is due when, and how a shutdown ends.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::claim::{Attempt, Claim, Released, Renewed};
 use crate::clock::Moment;
 use crate::error::{BackendError, LossReason};
 use crate::key::LockKey;
+use crate::protocol::by_id::{ById, shrink};
 use crate::protocol::due::Due;
-use crate::protocol::kept::{Action, Goes, Id, Kept, Parting, Remains, Terms, Told};
+use crate::protocol::kept::{Action, Goes, Id, Kept, Parting, Record, Remains, Terms, Told};
 
 /// How long a shutdown goes on after its time-out, to release what it took from running bodies.
 const GRACE: Duration = Duration::from_secs(1);
-/// Room for so many claims is not given back.
-const SPARSE: usize = 1_024;
 /// How many leases are renewed in one call.
 const BATCH: usize = 128;
 
@@ -21,7 +20,7 @@ const BATCH: usize = 128;
 #[derive(Debug)]
 pub(crate) enum Event {
     /// The caller asks for an attempt; the first one registers the claim.
-    Try { id: Id, claim: Claim, terms: Terms },
+    Try { id: Id, claim: Claim, terms: Terms, record: Arc<dyn Record> },
     /// An attempt that left at `sent` has ended.
     Tried { id: Id, sent: Moment, result: Result<Attempt, BackendError> },
     /// The caller gives the claim up, or back.
@@ -39,7 +38,7 @@ pub(crate) enum Event {
 /// Every claim of one keeper.
 #[derive(Debug, Default)]
 pub(crate) struct Keeping {
-    entries: HashMap<Id, Kept>,
+    entries: ById<Kept>,
     due: Due,
     closing: Option<Closing>,
 }
@@ -56,7 +55,9 @@ impl Keeping {
     /// Carries `event` into the claims and adds what to do about it.
     pub(crate) fn step_into(&mut self, event: Event, now: Moment, actions: &mut Vec<Action>) {
         match event {
-            Event::Try { id, claim, terms } => self.try_claim(id, claim, terms, now, actions),
+            Event::Try { id, claim, terms, record } => {
+                self.try_claim(id, |now| Kept::new(claim, terms, record, now), now, actions);
+            }
             Event::Tried { id, sent, result } => {
                 self.with(id, actions, |entry, actions| entry.tried(id, sent, result, now, actions));
             }
@@ -111,7 +112,7 @@ impl Keeping {
     /// Whether somebody has the lease of `key`, or of any.
     pub(crate) fn has_lease(&self, key: Option<&LockKey>) -> bool {
         let mut entries = self.entries.values();
-        entries.any(|entry| entry.has_lease() && key.is_none_or(|key| entry.terms.key == *key))
+        entries.any(|entry| entry.has_lease() && key.is_none_or(|key| entry.record.key() == key))
     }
 
     /// Whether a shutdown has begun.
@@ -123,7 +124,13 @@ impl Keeping {
         self.entries.get(&id).map(|entry| &entry.claim)
     }
 
-    fn try_claim(&mut self, id: Id, claim: Claim, terms: Terms, now: Moment, actions: &mut Vec<Action>) {
+    fn try_claim(
+        &mut self,
+        id: Id,
+        first: impl FnOnce(Moment) -> Kept,
+        now: Moment,
+        actions: &mut Vec<Action>,
+    ) {
         if self.closing.is_some() {
             actions.push(Action::Tell(id, Told::ShuttingDown));
             if !self.entries.contains_key(&id) {
@@ -131,7 +138,7 @@ impl Keeping {
             }
             return;
         }
-        self.entries.entry(id).or_insert_with(|| Kept::new(claim, terms, now)).trying(now);
+        self.entries.entry(id).or_insert_with(|| first(now)).trying(now);
         actions.push(Action::Try(id));
     }
 
@@ -155,16 +162,9 @@ impl Keeping {
             }
             Goes::Over => {
                 self.entries.remove(&id);
-                self.shrink();
+                shrink(&mut self.entries);
                 actions.push(Action::Forget(id));
             }
-        }
-    }
-
-    /// After many claims few are left: the room of the many is given back.
-    fn shrink(&mut self) {
-        if self.entries.capacity() > SPARSE && self.entries.len() < self.entries.capacity() / 8 {
-            self.entries.shrink_to(2 * self.entries.len());
         }
     }
 
@@ -231,7 +231,7 @@ impl Keeping {
         let list = |resting: bool| {
             let chosen = self.ids(|entry| entry.is_resting() == resting);
             let chosen = chosen.iter().filter_map(|id| self.entries.get(id));
-            chosen.map(|entry| (entry.terms.name, entry.terms.key.clone())).collect::<Vec<_>>()
+            chosen.map(|entry| (entry.record.name(), entry.record.key().clone())).collect::<Vec<_>>()
         };
         let (unreleased, resting) = (list(false), list(true));
         if let Some(closing) = &mut self.closing {
@@ -250,8 +250,8 @@ impl Keeping {
                 entry.lose(id, LossReason::ShuttingDown, now, actions);
                 let goes = entry.release(id, Parting::Dropped, now, actions);
                 // What goes on is told of with whatever rests, or is not released.
-                if goes == Goes::Over && entry.terms.hold_on_cancel {
-                    kept = Some((entry.terms.name, entry.terms.key.clone()));
+                if goes == Goes::Over && entry.holds_on_cancel() {
+                    kept = Some((entry.record.name(), entry.record.key().clone()));
                 }
                 goes
             });

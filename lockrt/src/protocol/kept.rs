@@ -1,6 +1,7 @@
 //! What the keeper does with one claim, from its first attempt until nothing of it can be left.
 
 mod action;
+mod terms;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,35 +9,23 @@ use std::time::Duration;
 use crate::claim::{Attempt, Claim, Released, Renewed};
 use crate::clock::Moment;
 use crate::error::{BackendError, LossReason, Outcome};
-use crate::key::LockKey;
 use crate::mutant::{self, Flaw};
 use crate::policy::margin;
 use crate::protocol::freeing::{Freeing, Left, Owed};
-use crate::protocol::lease::{End, LeaseWord, Standing};
+use crate::protocol::lease::{End, Standing};
 use crate::token::FencingToken;
 
 pub(crate) use action::{Action, Remains, Told};
+#[cfg(test)]
+pub(crate) use terms::Bare;
+use terms::Rules;
+pub(crate) use terms::{Record, Terms};
 
 /// How long a caller waits for its release before the keeper goes on alone.
 const AWAITED: Duration = Duration::from_millis(250);
 
 /// One claim within its keeper.
 pub(crate) type Id = u64;
-
-/// What a claim's policy and backend say about keeping it.
-#[derive(Clone, Debug)]
-pub(crate) struct Terms {
-    pub(crate) name: &'static str,
-    /// The key as the caller knows it, without the manager's prefix.
-    pub(crate) key: LockKey,
-    /// Renew, until so long after the grant.
-    pub(crate) renew_for: Option<Duration>,
-    pub(crate) min_hold: Option<Duration>,
-    pub(crate) hold_on_cancel: bool,
-    pub(crate) offset_margin: Duration,
-    /// Whether a waiting claim that is refused may have a queue place.
-    pub(crate) queues: bool,
-}
 
 /// How a caller parts from its claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +41,8 @@ pub(crate) enum Parting {
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) claim: Claim,
-    pub(super) terms: Terms,
+    pub(super) record: Arc<dyn Record>,
+    rules: Rules,
     owed: Owed,
     /// When the newest attempt or renewal left.
     latest: Moment,
@@ -73,9 +63,8 @@ enum Phase {
     Freeing { freeing: Freeing, tell_by: Option<Moment> },
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Hold {
-    word: Arc<LeaseWord>,
     granted: Moment,
     /// When the newest grant or renewal was answered: it ends on the service one ttl later at most.
     answered: Moment,
@@ -91,8 +80,9 @@ pub(super) enum Goes {
 }
 
 impl Kept {
-    pub(super) fn new(claim: Claim, terms: Terms, now: Moment) -> Self {
-        Self { claim, terms, owed: Owed::default(), latest: now, phase: Phase::Trying, due: None }
+    pub(super) fn new(claim: Claim, terms: Terms, record: Arc<dyn Record>, now: Moment) -> Self {
+        let (rules, owed) = (Rules::from(terms), Owed::default());
+        Self { claim, record, rules, owed, latest: now, phase: Phase::Trying, due: None }
     }
 
     /// An attempt is about to leave.
@@ -114,7 +104,12 @@ impl Kept {
     }
 
     pub(super) fn has_lease(&self) -> bool {
-        matches!(&self.phase, Phase::Held(hold) if hold.word.deadline().is_some())
+        self.is_held() && self.record.word().deadline().is_some()
+    }
+
+    /// Whether the key is kept when the caller goes away.
+    pub(super) fn holds_on_cancel(&self) -> bool {
+        self.rules.hold_on_cancel
     }
 
     pub(super) fn is_resting(&self) -> bool {
@@ -125,7 +120,7 @@ impl Kept {
     fn deadline(&self, sent: Moment, now: Moment) -> Moment {
         let sent = if mutant::has(Flaw::DeadlineFromReply) { now } else { sent };
         let ttl = self.claim.ttl();
-        (sent + ttl).minus(margin(ttl, self.terms.offset_margin))
+        (sent + ttl).minus(margin(ttl, self.rules.offset_margin()))
     }
 
     pub(super) fn next_due(&self) -> Option<Moment> {
@@ -133,8 +128,8 @@ impl Kept {
             Phase::Trying => None,
             Phase::Held(hold) => {
                 // None once the lease has ended: what is left to do begins with its release.
-                let deadline = hold.word.deadline();
-                let cap = self.terms.renew_for.map(|most| hold.granted + most);
+                let deadline = self.record.word().deadline();
+                let cap = self.rules.renew_for().map(|most| hold.granted + most);
                 deadline
                     .map(|at| [Some(at), cap, hold.next_renewal].into_iter().flatten().min().unwrap_or(at))
             }
@@ -161,7 +156,7 @@ impl Kept {
             Err(_) if mutant::has(Flaw::UnknownIsContended) => Told::Held { free_in: None },
             Err(_) if mutant::has(Flaw::UnknownIsGranted) => self.granted(sent, None, now),
             Ok(Attempt::Held { free_in }) => {
-                self.owed.held |= self.terms.queues && self.claim.waits();
+                self.owed.held |= self.rules.queues && self.claim.waits();
                 Told::Held { free_in }
             }
             Err(error) => {
@@ -191,15 +186,14 @@ impl Kept {
         if deadline.since(now) < ttl / 2 {
             return Told::Stale;
         }
-        let word = Arc::new(LeaseWord::new(deadline));
+        self.record.word().begin(deadline);
         self.phase = Phase::Held(Hold {
-            word: Arc::clone(&word),
             granted: now,
             answered: now,
             renewing: false,
-            next_renewal: self.terms.renew_for.map(|_| sent + ttl / 3),
+            next_renewal: self.rules.renew_for().map(|_| sent + ttl / 3),
         });
-        Told::Granted { word, fencing }
+        Told::Granted { fencing }
     }
 
     pub(super) fn renewed(
@@ -218,9 +212,9 @@ impl Kept {
                 match answer {
                     Some(Renewed::Extended) => {
                         hold.answered = now;
-                        let standing = hold.look(id, now, actions);
+                        let standing = look(&*self.record, id, now, actions);
                         if matches!(standing, Standing::Held(_)) || mutant::has(Flaw::LateExtendedRevives) {
-                            hold.word.extend(now, deadline);
+                            self.record.word().extend(now, deadline);
                             hold.next_renewal = Some(sent + ttl / 3);
                         }
                     }
@@ -252,9 +246,9 @@ impl Kept {
 
     /// Ends the lease, unless it has ended.
     pub(super) fn lose(&mut self, id: Id, reason: LossReason, now: Moment, actions: &mut Vec<Action>) {
-        let Phase::Held(hold) = &mut self.phase else { return };
-        let standing = hold.look(id, now, actions);
-        if matches!(standing, Standing::Held(_)) && hold.word.end(now, End::Lost(reason)) {
+        let Phase::Held(_) = self.phase else { return };
+        let standing = look(&*self.record, id, now, actions);
+        if matches!(standing, Standing::Held(_)) && self.record.word().end(now, End::Lost(reason)) {
             actions.push(Action::Lost(id, reason));
         }
     }
@@ -268,24 +262,24 @@ impl Kept {
     ) -> Goes {
         match &self.phase {
             Phase::Trying => self.free(id, now, None, actions),
-            Phase::Held(hold) if parting == Parting::Unused || !hold.word.is_taken() => {
+            Phase::Held(_) if parting == Parting::Unused || !self.record.word().is_taken() => {
                 self.free(id, now, None, actions)
             }
-            Phase::Held(hold) if parting == Parting::Dropped && self.terms.hold_on_cancel => {
+            Phase::Held(hold) if parting == Parting::Dropped && self.rules.hold_on_cancel => {
                 if !self.owed.is_in_doubt() {
                     return Goes::Over;
                 }
                 // An attempt that is still to come may keep the key past its ttl, or take it anew.
                 let until = hold.answered + self.claim.ttl();
-                let hold = Hold { next_renewal: None, ..hold.clone() };
+                let hold = Hold { next_renewal: None, ..*hold };
                 self.phase = Phase::Resting { hold, until };
                 actions.push(Action::TellReleased(id, Released::Deferred));
                 Goes::On
             }
             Phase::Held(hold) => {
-                let until = hold.granted + self.terms.min_hold.unwrap_or_default();
+                let until = hold.granted + self.rules.min_hold();
                 if now < until && self.owed.held {
-                    let hold = Self::rest(hold.clone(), until, now);
+                    let hold = self.rest(*hold, until, now);
                     self.phase = Phase::Resting { hold, until };
                     actions.push(Action::TellReleased(id, Released::Deferred));
                     return Goes::On;
@@ -302,8 +296,8 @@ impl Kept {
 
     /// Prepares a hold for its rest until `min_hold` has passed: one renewal if the key would not
     /// live so long.
-    fn rest(mut hold: Hold, until: Moment, now: Moment) -> Hold {
-        let expiry = hold.word.last_deadline();
+    fn rest(&self, mut hold: Hold, until: Moment, now: Moment) -> Hold {
+        let expiry = self.record.word().last_deadline();
         hold.next_renewal = (expiry < until && !hold.renewing).then_some(now);
         hold
     }
@@ -314,8 +308,8 @@ impl Kept {
             return Goes::Over;
         }
         let mut freeing = Freeing::new(now, self.latest, self.claim.ttl());
-        if let Phase::Held(hold) = &self.phase {
-            freeing = freeing.of_lease(hold.word.last_deadline());
+        if self.is_held() {
+            freeing = freeing.of_lease(self.record.word().last_deadline());
         }
         self.phase = Phase::Freeing { freeing, tell_by };
         self.tick(id, now, &mut Vec::new(), actions)
@@ -358,11 +352,13 @@ impl Kept {
         match &mut self.phase {
             Phase::Trying => {}
             Phase::Held(hold) => {
-                let capped = self.terms.renew_for.is_some_and(|most| now >= hold.granted + most);
-                if let Standing::Held(_) = hold.look(id, now, actions) {
+                let capped = self.rules.renew_for().is_some_and(|most| now >= hold.granted + most);
+                if let Standing::Held(_) = look(&*self.record, id, now, actions) {
                     if capped {
                         self.lose(id, LossReason::RenewalCap, now, actions);
-                    } else if hold.is_forsaken(now, self.claim.ttl()) {
+                    } else if !self.record.word().is_taken() && now >= hold.granted + self.claim.ttl() {
+                        // The caller has not come for its grant in all this time. It may never be polled again, and is
+                        // not renewed until it comes.
                         hold.next_renewal = Some(now + self.claim.ttl() / 12);
                     } else if hold.renew(now) {
                         self.latest = now;
@@ -393,23 +389,17 @@ impl Kept {
     }
 }
 
+/// How the lease stands. If its deadline has passed unseen, that is told now: nothing is due
+/// for a lease that has ended, so there is no later occasion.
+fn look(record: &dyn Record, id: Id, now: Moment, actions: &mut Vec<Action>) -> Standing {
+    let (standing, just_expired) = record.word().at(now);
+    if just_expired {
+        actions.push(Action::Lost(id, LossReason::Expired));
+    }
+    standing
+}
+
 impl Hold {
-    /// How the lease stands. If its deadline has passed unseen, that is told now: nothing is due
-    /// for a lease that has ended, so there is no later occasion.
-    fn look(&self, id: Id, now: Moment, actions: &mut Vec<Action>) -> Standing {
-        let (standing, just_expired) = self.word.at(now);
-        if just_expired {
-            actions.push(Action::Lost(id, LossReason::Expired));
-        }
-        standing
-    }
-
-    /// Whether the caller has not come for its grant in all this time. It may never be polled
-    /// again, and is not renewed until it comes.
-    fn is_forsaken(&self, now: Moment, ttl: Duration) -> bool {
-        !self.word.is_taken() && now >= self.granted + ttl
-    }
-
     /// Whether a renewal is to be sent now; it then counts as on its way.
     fn renew(&mut self, now: Moment) -> bool {
         let due = !self.renewing && self.next_renewal.is_some_and(|at| now >= at);

@@ -38,8 +38,21 @@ const END_BITS: u32 = 3;
 const END_MASK: u64 = (1 << END_BITS) - 1;
 
 impl LeaseWord {
+    /// The word of a lease that has not begun; there is nothing to be read from it.
+    pub(crate) fn unset() -> Self {
+        Self { word: AtomicU64::new(0), taken: AtomicBool::new(false) }
+    }
+
+    /// The lease begins, with this deadline. Once, and before anybody reads the word.
+    pub(crate) fn begin(&self, deadline: Moment) {
+        self.word.store(pack(deadline), Ordering::Release);
+    }
+
+    #[cfg(test)]
     pub(crate) fn new(deadline: Moment) -> Self {
-        Self { word: AtomicU64::new(pack(deadline)), taken: AtomicBool::new(false) }
+        let word = Self::unset();
+        word.begin(deadline);
+        word
     }
 
     /// The caller has its grant in hand.

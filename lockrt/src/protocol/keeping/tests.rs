@@ -1,7 +1,8 @@
 mod parting;
 
 use super::*;
-use crate::protocol::lease::{End, Standing};
+use crate::protocol::kept::Bare;
+use crate::protocol::lease::{End, LeaseWord, Standing};
 use crate::token::{FencingToken, OwnerLabel, OwnerToken, ProcessRandom};
 
 const TTL: u64 = 900;
@@ -16,8 +17,6 @@ fn at(time: u64) -> Moment {
 
 fn terms() -> Terms {
     Terms {
-        name: "test",
-        key: LockKey::new("k").unwrap(),
         renew_for: None,
         min_hold: None,
         hold_on_cancel: false,
@@ -31,8 +30,16 @@ fn claim() -> Claim {
     Claim::new(LockKey::new("k").unwrap(), owner, ms(TTL), true)
 }
 
+fn record() -> Arc<dyn Record> {
+    Bare::of(LockKey::new("k").unwrap())
+}
+
 fn try_one(keeping: &mut Keeping, id: Id, terms: Terms, now: u64) -> Vec<Action> {
-    keeping.step(Event::Try { id, claim: claim(), terms }, at(now))
+    try_with(keeping, id, terms, &record(), now)
+}
+
+fn try_with(keeping: &mut Keeping, id: Id, terms: Terms, record: &Arc<dyn Record>, now: u64) -> Vec<Action> {
+    keeping.step(Event::Try { id, claim: claim(), terms, record: Arc::clone(record) }, at(now))
 }
 
 fn granted(keeping: &mut Keeping, id: Id, sent: u64, now: u64) -> Vec<Action> {
@@ -41,13 +48,24 @@ fn granted(keeping: &mut Keeping, id: Id, sent: u64, now: u64) -> Vec<Action> {
 }
 
 /// A claim that was granted at 0, and whose caller has come for it.
-fn held(terms: Terms) -> (Keeping, std::sync::Arc<crate::protocol::lease::LeaseWord>) {
-    let mut keeping = Keeping::default();
-    try_one(&mut keeping, 1, terms, 0);
+fn held(terms: Terms) -> (Keeping, Word) {
+    let (mut keeping, record) = (Keeping::default(), record());
+    try_with(&mut keeping, 1, terms, &record, 0);
     let actions = granted(&mut keeping, 1, 0, 0);
-    let [Action::Tell(1, Told::Granted { word, .. })] = actions.as_slice() else { panic!("{actions:?}") };
-    word.take();
-    (keeping, std::sync::Arc::clone(word))
+    let [Action::Tell(1, Told::Granted { .. })] = actions.as_slice() else { panic!("{actions:?}") };
+    record.word().take();
+    (keeping, Word(record))
+}
+
+/// The word of a record.
+struct Word(Arc<dyn Record>);
+
+impl std::ops::Deref for Word {
+    type Target = LeaseWord;
+
+    fn deref(&self) -> &LeaseWord {
+        self.0.word()
+    }
 }
 
 fn release(keeping: &mut Keeping, parting: Parting, now: u64) -> Vec<Action> {
@@ -121,10 +139,12 @@ fn leases_that_are_due_together_are_renewed_with_those_of_similar_ttls() {
     for id in 0..300 {
         let ttl = ms(if id % 3 == 0 { 80_000 } else { 30_000 });
         let terms = Terms { renew_for: Some(ms(600_000)), ..terms() };
-        keeping.step(Event::Try { id, claim: claim().with_ttl(ttl), terms }, at(0));
+        let record = record();
+        let claim = claim().with_ttl(ttl);
+        keeping.step(Event::Try { id, claim, terms, record: Arc::clone(&record) }, at(0));
         let actions = granted(&mut keeping, id, 0, 0);
-        let [Action::Tell(_, Told::Granted { word, .. })] = actions.as_slice() else { panic!("{actions:?}") };
-        word.take();
+        let [Action::Tell(_, Told::Granted { .. })] = actions.as_slice() else { panic!("{actions:?}") };
+        record.word().take();
     }
     let actions = tick(&mut keeping, 29_000);
     let mut renewed = Vec::new();
@@ -321,7 +341,7 @@ fn many_leases_are_renewed_in_few_calls_and_one_answer_concerns_one_lease() {
     let mut keeping = Keeping::default();
     let renewing = Terms { renew_for: Some(ms(60_000)), ..terms() };
     for id in 0..300 {
-        try_one(&mut keeping, id, renewing.clone(), 0);
+        try_one(&mut keeping, id, renewing, 0);
         granted(&mut keeping, id, 0, 0);
     }
     let calls = tick(&mut keeping, 300);

@@ -1,13 +1,11 @@
 //! What the keeper's protocol has its driver do, and what callers are told.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::Id;
 use crate::claim::Released;
 use crate::error::{BackendError, LossReason};
 use crate::key::LockKey;
-use crate::protocol::lease::LeaseWord;
 use crate::token::FencingToken;
 
 /// What to do.
@@ -36,9 +34,14 @@ pub(crate) enum Action {
 /// The answer to an attempt.
 #[derive(Clone, Debug)]
 pub(crate) enum Told {
-    Granted { word: Arc<LeaseWord>, fencing: Option<FencingToken> },
+    /// Its lease has begun.
+    Granted {
+        fencing: Option<FencingToken>,
+    },
     Stale,
-    Held { free_in: Option<Duration> },
+    Held {
+        free_in: Option<Duration>,
+    },
     Unanswered(BackendError),
     ShuttingDown,
 }

@@ -156,7 +156,7 @@ impl World {
             self.checks.fail("shutdown", format!("client {client} took too long to shut down"));
         }
         let named = |id: Id| {
-            let key = &self.callers[index(id)].terms.key;
+            let key = self.callers[index(id)].record.key();
             remains.unreleased.iter().chain(&remains.kept).any(|(_, named)| named == key)
         };
         let silent: Vec<Id> = (0..self.keys)

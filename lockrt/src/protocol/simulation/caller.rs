@@ -7,7 +7,7 @@ use crate::claim::{Claim, Released};
 use crate::clock::Moment;
 use crate::error::LossReason;
 use crate::policy::Contention;
-use crate::protocol::kept::{Id, Parting, Terms, Told};
+use crate::protocol::kept::{Id, Parting, Record, Terms, Told};
 use crate::protocol::lease::{End, LeaseWord, Standing};
 use crate::protocol::simulation::checks::us;
 use crate::protocol::simulation::drift::{MS, Time};
@@ -22,6 +22,7 @@ pub(super) struct Caller {
     pub(super) wish: Wish,
     pub(super) claim: Claim,
     pub(super) terms: Terms,
+    pub(super) record: Arc<dyn Record>,
     pub(super) state: State,
     pub(super) waiting: Option<Waiting>,
     /// Whether a seat has asked for an attempt.
@@ -34,7 +35,6 @@ pub(super) enum State {
     NotYet,
     Acquiring,
     Body {
-        word: Arc<LeaseWord>,
         token: u64,
         ends: Time,
     },
@@ -127,10 +127,10 @@ impl World {
     pub(super) fn told(&mut self, id: Id, told: Told) {
         let State::Acquiring = self.caller(id).state else { return };
         let event = match told {
-            Told::Granted { word, fencing } => {
+            Told::Granted { fencing } => {
                 let token = fencing.map_or(0, crate::token::FencingToken::get);
                 self.check_end_of_wait(id, "granted");
-                return self.begin_body(id, word, token);
+                return self.begin_body(id, token);
             }
             Told::ShuttingDown => return self.refused(id, "shutting down"),
             Told::Stale => Event::Stale,
@@ -181,12 +181,12 @@ impl World {
         }
     }
 
-    fn begin_body(&mut self, id: Id, word: Arc<LeaseWord>, token: u64) {
+    fn begin_body(&mut self, id: Id, token: u64) {
         self.note(|| format!("caller {id} begins its body with token {token}"));
         let now = self.now;
-        word.take();
         let caller = self.caller(id);
-        caller.state = State::Body { word, token, ends: now + caller.wish.body };
+        caller.record.word().take();
+        caller.state = State::Body { token, ends: now + caller.wish.body };
         if let Some(dropped) = caller.wish.dropped {
             self.later(dropped, What::DropBody(id));
         }
@@ -198,21 +198,22 @@ impl World {
         let clock = self.clock_of(id);
         let (flaw, now) = (self.server.flaw, self.now);
         let caller = self.caller(id);
-        let State::Body { word, token, ends } = &caller.state else { return };
-        let (word, token, ends) = (Arc::clone(word), *token, *ends);
+        let State::Body { token, ends } = caller.state else { return };
+        let record = Arc::clone(&caller.record);
+        let word = record.word();
         let wish = caller.wish;
-        let lost = flaw != Flaw::BodyIgnoresClock && self.look(id, &word, clock);
+        let lost = flaw != Flaw::BodyIgnoresClock && self.look(id, word, clock);
         if lost && wish.cancel_on_lost {
             let parting = if wish.hold_on_cancel { Parting::Dropped } else { Parting::Ended };
-            return self.give_back(id, &word, parting);
+            return self.give_back(id, word, parting);
         }
-        self.check_poll(id, &word, clock);
+        self.check_poll(id, word, clock);
         if self.dice.chance(500) {
             let delay = if self.dice.chance(500) { 0 } else { self.dice.between(0, 500 * MS) };
             self.later(delay, What::Write { id, token });
         }
         if now >= ends {
-            self.give_back(id, &word, Parting::Ended);
+            self.give_back(id, word, Parting::Ended);
         } else {
             let rest = wish.stride.min(ends - now);
             self.timer(wish.client, now + rest, Timer::Body(id));
@@ -229,9 +230,9 @@ impl World {
     }
 
     pub(super) fn drop_body(&mut self, id: Id) {
-        if let State::Body { word, .. } = &self.caller(id).state {
-            let word = Arc::clone(word);
-            self.give_back(id, &word, Parting::Dropped);
+        if let State::Body { .. } = self.caller(id).state {
+            let record = Arc::clone(&self.caller(id).record);
+            self.give_back(id, record.word(), Parting::Dropped);
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::claim::Attempt;
 use crate::clock::Moment;
 use crate::error::LossReason;
-use crate::protocol::kept::{Id, Parting};
+use crate::protocol::kept::{Id, Parting, Record};
 use crate::protocol::lease::LeaseWord;
 use crate::protocol::simulation::caller::State;
 use crate::protocol::simulation::client::Client;
@@ -32,7 +32,7 @@ pub(super) struct Broken {
 #[derive(Debug)]
 pub(super) struct Lease {
     pub(super) id: Id,
-    word: Arc<LeaseWord>,
+    record: Arc<dyn Record>,
     ended: Option<Time>,
     /// How long its client had been frozen when its end was seen, and had slept at the grant.
     pub(super) frozen: Time,
@@ -155,7 +155,7 @@ impl World {
             }
             let clock = client.drift.moment(self.now);
             // Looks without ending it, so that a machine which does not is seen.
-            let held = lease.word.deadline().is_some_and(|deadline| clock < deadline);
+            let held = lease.record.word().deadline().is_some_and(|deadline| clock < deadline);
             let (id, key, ended) = (lease.id, caller.wish.key, lease.ended);
             match (held, ended) {
                 (true, Some(_)) => self.checks.fail("final", format!("the lease of {id} was revived")),
@@ -190,21 +190,21 @@ impl World {
         }
     }
 
-    pub(super) fn check_grant(&mut self, id: Id, word: &Arc<LeaseWord>) {
+    pub(super) fn check_grant(&mut self, id: Id) {
         self.checks.grants += 1;
         let caller = &self.callers[index(id)];
         if !matches!(caller.state, State::Acquiring) {
             // Given up by now: nobody reads it, and the keeper is about to free it.
             return;
         }
-        let (ttl, now) = (caller.claim.ttl(), self.now);
-        if word.last_deadline().since(self.clock_of(id)) < ttl / 2 {
+        let (ttl, now, record) = (caller.claim.ttl(), self.now, Arc::clone(&caller.record));
+        if record.word().last_deadline().since(self.clock_of(id)) < ttl / 2 {
             self.checks.fail("stale", format!("{id} was given a lease with less than half its ttl left"));
         }
         self.caller(id).seen.granted = now;
         let client = &self.clients[self.callers[index(id)].wish.client];
         let (slept, granted) = (client.slept, (self.now, client.frozen_for));
-        self.checks.leases.push(Lease { id, word: Arc::clone(word), ended: None, frozen: 0, slept, granted });
+        self.checks.leases.push(Lease { id, record, ended: None, frozen: 0, slept, granted });
     }
 
     /// What the server has just done.
@@ -333,7 +333,8 @@ impl World {
     /// Whether the lease of `id` says that it is valid.
     fn holds(&self, id: Id) -> bool {
         let clock = self.clock_of(id);
-        let held = |lease: &Lease| lease.id == id && lease.word.deadline().is_some_and(|end| clock < end);
+        let held =
+            |lease: &Lease| lease.id == id && lease.record.word().deadline().is_some_and(|end| clock < end);
         self.checks.leases.iter().any(held)
     }
 

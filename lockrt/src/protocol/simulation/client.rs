@@ -1,6 +1,7 @@
 //! One client: what the keeper's driver does around its machine.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use crate::claim::{Attempt, Released, Renewed};
 use crate::clock::Moment;
@@ -98,9 +99,10 @@ impl World {
         let Some(order) = self.clients[client].orders.pop_front() else { return };
         match order {
             Order::Try { id, within } => {
-                let (claim, terms) = (self.caller(id).claim.clone(), self.caller(id).terms.clone());
+                let caller = self.caller(id);
+                let (claim, terms, record) = (caller.claim.clone(), caller.terms, Arc::clone(&caller.record));
                 self.clients[client].seats.entry(id).or_default().within = within;
-                self.step(client, Event::Try { id, claim, terms });
+                self.step(client, Event::Try { id, claim, terms, record });
             }
             Order::Pause { id, until, listen } => self.pause(client, id, until, listen),
             Order::Release { id, parting } => {
@@ -208,8 +210,8 @@ impl World {
     }
 
     fn tell(&mut self, client: usize, id: Id, told: Told) {
-        if let Told::Granted { word, .. } = &told {
-            self.check_grant(id, word);
+        if let Told::Granted { .. } = &told {
+            self.check_grant(id);
         }
         let Some(seat) = self.clients[client].seats.get_mut(&id) else { return };
         if let (Told::ShuttingDown, Some(_)) = (&told, seat.pause.take()) {

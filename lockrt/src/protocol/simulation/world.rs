@@ -7,7 +7,7 @@ use crate::claim::{Attempt, Claim, Released};
 use crate::clock::Moment;
 use crate::error::BackendError;
 use crate::key::LockKey;
-use crate::protocol::kept::{Id, Parting, Terms, Told};
+use crate::protocol::kept::{Bare, Id, Parting, Terms, Told};
 use crate::protocol::simulation::caller::{Caller, Seen, State};
 use crate::protocol::simulation::checks::{Broken, Checks};
 use crate::protocol::simulation::client::{Call, Client};
@@ -148,16 +148,24 @@ impl World {
         let waits = wish.contention != crate::policy::Contention::Fail;
         let claim = Claim::new(key.clone(), owner, wish.ttl, waits);
         let terms = Terms {
-            name: "simulated",
-            key,
             renew_for: wish.renew_for,
             min_hold: wish.min_hold,
             hold_on_cancel: wish.hold_on_cancel,
             offset_margin: plan.offset_margin,
             queues: plan.queues,
         };
-        let (state, seen) = (State::NotYet, Seen::default());
-        self.callers.push(Caller { id, wish, claim, terms, state, waiting: None, tried: false, seen });
+        let (record, state, seen) = (Bare::of(key), State::NotYet, Seen::default());
+        self.callers.push(Caller {
+            id,
+            wish,
+            claim,
+            terms,
+            record,
+            state,
+            waiting: None,
+            tried: false,
+            seen,
+        });
         self.at(wish.start, What::Start(id));
     }
 

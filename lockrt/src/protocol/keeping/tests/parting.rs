@@ -5,23 +5,23 @@ use super::*;
 #[test]
 fn hold_on_cancel_keeps_the_key_of_a_dropped_body_only() {
     let kept = Terms { hold_on_cancel: true, ..terms() };
-    let (mut keeping, _) = held(kept.clone());
+    let (mut keeping, _) = held(kept);
     assert!(matches!(release(&mut keeping, Parting::Dropped, 1).as_slice(), [Action::Forget(1)]));
     for parting in [Parting::Ended, Parting::Unused] {
-        let (mut keeping, _) = held(kept.clone());
+        let (mut keeping, _) = held(kept);
         assert!(matches!(release(&mut keeping, parting, 1).as_slice(), [Action::Free(1)]));
     }
 }
 
 /// A claim whose first attempt got no answer by 300, and whose second was granted at 310.
 fn held_in_doubt(terms: Terms) -> Keeping {
-    let mut keeping = Keeping::default();
-    try_one(&mut keeping, 1, terms.clone(), 0);
+    let (mut keeping, record) = (Keeping::default(), record());
+    try_with(&mut keeping, 1, terms, &record, 0);
     keeping.step(Event::Tried { id: 1, sent: at(0), result: Err(no_answer()) }, at(300));
     try_one(&mut keeping, 1, terms, 300);
     let actions = granted(&mut keeping, 1, 300, 310);
-    let [Action::Tell(1, Told::Granted { word, .. })] = actions.as_slice() else { panic!("{actions:?}") };
-    word.take();
+    let [Action::Tell(1, Told::Granted { .. })] = actions.as_slice() else { panic!("{actions:?}") };
+    record.word().take();
     keeping
 }
 
@@ -50,16 +50,15 @@ fn a_grant_whose_caller_never_comes_is_not_renewed_for_longer_than_its_ttl() {
 
 #[test]
 fn a_caller_that_comes_late_for_its_grant_is_renewed_from_then_on() {
-    let mut keeping = Keeping::default();
-    try_one(&mut keeping, 1, Terms { renew_for: Some(ms(60_000)), ..terms() }, 0);
-    let actions = granted(&mut keeping, 1, 0, 0);
-    let [Action::Tell(1, Told::Granted { word, .. })] = actions.as_slice() else { panic!("{actions:?}") };
+    let (mut keeping, record) = (Keeping::default(), record());
+    try_with(&mut keeping, 1, Terms { renew_for: Some(ms(60_000)), ..terms() }, &record, 0);
+    granted(&mut keeping, 1, 0, 0);
     for now in [300, 600] {
         tick(&mut keeping, now);
         renewed(&mut keeping, now, Renewed::Extended, now);
     }
     assert!(tick(&mut keeping, 900).is_empty());
-    word.take();
+    record.word().take();
     assert!(matches!(tick(&mut keeping, 975).as_slice(), [Action::Renew(_)]));
 }
 
