@@ -177,7 +177,29 @@ impl Keeping {
             }
             self.with(id, actions, |entry, actions| entry.tick(id, now, &mut renewals, actions));
         }
+        self.fill(now, &mut renewals, actions);
         self.batch(renewals, actions);
+    }
+
+    /// Takes those that are due soon along, where a call has room for them: they cost little more, and are due
+    /// together from then on.
+    fn fill(&mut self, now: Moment, renewals: &mut Vec<Id>, actions: &mut Vec<Action>) {
+        while !renewals.len().is_multiple_of(BATCH)
+            && let Some((at, id)) = self.due.first()
+        {
+            let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.due == Some(at)) else {
+                // Its claim has another moment by now.
+                self.due.take(at);
+                continue;
+            };
+            if !entry.renews_early(now) {
+                break;
+            }
+            entry.due = None;
+            self.due.take(at);
+            self.with(id, actions, |_, _| Goes::On);
+            renewals.push(id);
+        }
     }
 
     /// Puts leases of similar ttls into one call: each gives its answer as long as the shortest has.

@@ -24,6 +24,9 @@ pub(crate) use terms::{Record, Terms};
 /// How long a caller waits for its release before the keeper goes on alone.
 const AWAITED: Duration = Duration::from_millis(250);
 
+/// A lease may be renewed so much of its ttl before its time, in a call that is made for others.
+const EARLY: u32 = 30;
+
 /// One claim within its keeper.
 pub(crate) type Id = u64;
 
@@ -340,6 +343,21 @@ impl Kept {
             Left::Expired | Left::Nothing => {}
         }
         Goes::Over
+    }
+
+    /// Whether it is renewed now, a little before its time, since a call for others has room. It then counts as on
+    /// its way.
+    pub(super) fn renews_early(&mut self, now: Moment) -> bool {
+        let Phase::Held(hold) = &mut self.phase else { return false };
+        let soon = now + self.claim.ttl() / EARLY;
+        let word = self.record.word();
+        let lives = word.is_taken() && word.deadline().is_some_and(|deadline| now < deadline);
+        let capped = self.rules.renew_for().is_some_and(|most| soon >= hold.granted + most);
+        let renews = lives && !capped && hold.renew(soon);
+        if renews {
+            self.latest = now;
+        }
+        renews
     }
 
     pub(super) fn tick(

@@ -1,4 +1,5 @@
 mod parting;
+mod together;
 
 use super::*;
 use crate::protocol::kept::Bare;
