@@ -168,6 +168,8 @@ enum Mishap {
     Overwritten,
     /// Each put finds another object than the look.
     Chased,
+    /// Each but the last one, which is put, and refused when its client repeats it.
+    CaughtAtLast,
 }
 
 /// A store whose `at`th put meets with a mishap.
@@ -194,7 +196,10 @@ fn lost() -> Error {
 impl GetsAndPuts for Mishaps {
     async fn put(&self, location: &Path, data: PutPayload, options: PutOptions) -> Result<PutResult> {
         let put = self.puts.fetch_add(1, Ordering::Relaxed);
-        if self.mishap == Mishap::Chased && put >= self.at {
+        if matches!(self.mishap, Mishap::Chased | Mishap::CaughtAtLast) && put >= self.at {
+            if self.mishap == Mishap::CaughtAtLast && put == self.at + 15 {
+                self.inner.put_opts(location, data, options).await?;
+            }
             return Err(Error::Precondition { path: location.to_string(), source: "changed".into() });
         }
         if put != self.at {
@@ -280,6 +285,13 @@ async fn a_call_gives_up_after_a_bounded_number_of_tries() {
     fence().register(&store, token(5)).await.unwrap();
     *store.0.looks.lock().unwrap() = 0;
     let error = fence().write(&store, token(5), "no").await.unwrap_err();
-    assert_eq!((error.kind(), error.outcome()), ("unavailable", Outcome::NotApplied), "{error}");
+    assert_eq!((error.kind(), error.outcome()), ("unavailable", Outcome::Unknown), "{error}");
     assert_eq!(*store.0.looks.lock().unwrap(), 16);
+}
+
+#[tokio::test]
+async fn a_call_that_gives_up_does_not_say_that_nothing_was_written() {
+    let (outcome, stored) = written(Mishap::CaughtAtLast).await;
+    let error = outcome.unwrap_err();
+    assert_eq!((error.outcome(), stored.as_str()), (Outcome::Unknown, "a"), "{error}");
 }

@@ -299,8 +299,9 @@ impl ObjectFence {
         )))
     }
 
+    /// A put that its client repeated may be among those that were refused.
     fn always_changed(&self) -> FenceError {
-        self.unavailable(BackendError::not_applied(format!(
+        self.unavailable(BackendError::unknown(format!(
             "somebody else was faster {TRIES} times in a row; is everybody under the lock?"
         )))
     }
