@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use lockrt::postgres::{lock_in, session_lock};
 use lockrt::{LockError, LockPolicy, LossReason};
-use lockrt_tests::{Fault, PooledPostgres, PostgresServer, Proxy, key, soon, until, url_at};
+use lockrt_tests::{Fault, PgBouncer, PooledPostgres, PostgresServer, Proxy, key, soon, until, url_at};
 use tokio::time::timeout;
-use tokio_postgres::{Config, NoTls};
+use tokio_postgres::{Client, Config, NoTls};
 
 const POLICY: LockPolicy = LockPolicy::new(Duration::from_secs(10)).named("export");
 
@@ -106,6 +106,19 @@ async fn a_lock_is_lost_with_its_session_and_that_is_reported() {
 }
 
 #[tokio::test]
+async fn a_lock_is_lost_with_the_runtime_on_which_it_was_taken() {
+    let server = PostgresServer::start_empty().await;
+    let (config, key) = (config(server.port()), key("export"));
+    let taken = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(session_lock(&config, &key, &POLICY)).unwrap()
+    });
+    let lock = taken.await.unwrap();
+    soon("the loss", lock.lost()).await;
+    assert!(is_lost(&lock.check().await));
+}
+
+#[tokio::test]
 async fn a_server_that_is_silent_or_gone_is_unavailable() {
     let mut server = PostgresServer::start_empty().await;
     let proxy = Proxy::start(server.port(), 1).await;
@@ -135,6 +148,42 @@ async fn a_pooler_that_shares_sessions_is_refused_before_anything_is_locked() {
     let raw = service.server().raw().await;
     let locks = raw.query("SELECT FROM pg_locks WHERE locktype = 'advisory'", &[]).await.unwrap();
     assert!(locks.is_empty());
+}
+
+/// Gives each client of a pooler a process, so that there are so many, and looks whether its settings are those of the role.
+async fn each_on_its_own(clients: &[Client]) {
+    for client in clients {
+        client.batch_execute("BEGIN").await.unwrap();
+        let set: String = client.query_typed("SHOW statement_timeout", &[]).await.unwrap()[0].get(0);
+        assert_eq!(set, "7s", "the pooler's other clients live with it");
+    }
+    for client in clients {
+        client.batch_execute("ROLLBACK").await.unwrap();
+    }
+}
+
+/// One that takes its processes in turn comes back to the first one after as many statements as it has processes.
+#[tokio::test]
+async fn a_pooler_that_takes_its_processes_in_turn_is_refused_too() {
+    let server = PostgresServer::start_empty().await;
+    server.raw().await.batch_execute("ALTER ROLE app SET statement_timeout = '7s'").await.unwrap();
+    let pooler = PgBouncer::start(server.port()).await;
+    let config = config(pooler.port());
+    let (console, driver) = config.clone().dbname("pgbouncer").connect(NoTls).await.unwrap();
+    tokio::spawn(driver);
+    console.batch_execute("SET server_round_robin = 1").await.unwrap();
+    let mut clients = Vec::new();
+    for _ in 0..5 {
+        let (client, driver) = config.connect(NoTls).await.unwrap();
+        tokio::spawn(driver);
+        clients.push(client);
+        each_on_its_own(&clients).await;
+        let refusal = session_lock(&config, &key("export"), &POLICY).await.unwrap_err();
+        assert!(matches!(refusal, LockError::Unsupported { .. }), "{}: {refusal:?}", clients.len());
+        each_on_its_own(&clients).await;
+    }
+    let locks = "SELECT FROM pg_locks WHERE locktype = 'advisory'";
+    assert!(server.raw().await.query(locks, &[]).await.unwrap().is_empty());
 }
 
 #[tokio::test]

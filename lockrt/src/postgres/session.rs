@@ -19,9 +19,16 @@ use crate::postgres::asking::{Patience, patience_of};
 /// How long an answer may take that has nothing to wait for, and an attempt to connect.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// A session ends by nothing but its own doing. Which settings there are depends on the version.
-const ENDLESS: &str = "SELECT pg_backend_pid(), count(set_config(name, '0', false)) FROM pg_settings
-    WHERE name IN ('statement_timeout', 'idle_session_timeout')";
+const PROCESS: &str = "SELECT pg_backend_pid()";
+
+/// How often a pooler is looked for: a busy one may give out its processes as if it were none.
+const LOOKS: u32 = 2;
+
+/// A session ends by nothing but its own doing. Which settings there are depends on the version. In the process of a
+/// pooler they would stay, and hold for its other clients.
+const SET: &str = "SELECT count(set_config(name, CASE name WHEN 'lock_timeout' THEN $2 ELSE '0' END, false))
+    FROM pg_settings WHERE pg_backend_pid() = $1
+    AND name IN ('lock_timeout', 'statement_timeout', 'transaction_timeout', 'idle_session_timeout')";
 
 const TRY: &str = "SELECT CASE WHEN pg_backend_pid() = $2 THEN pg_try_advisory_lock($1) END";
 
@@ -50,7 +57,11 @@ pub struct SessionLock {
 /// The lock is that of [`lock_in`](super::lock_in) for the same key; the [module](super) says what a policy means.
 /// A pooler in transaction mode would hand the session, and the lock, to somebody else. One is found out by
 /// the process at the server, which must stay the same while another connection has one of its own, and is refused
-/// before anything is locked. Each later call looks again. `config` must not ask for TLS.
+/// before anything is locked or set. Each later call looks again. A busy one may seem to be none by chance, so let `config`
+/// name the server itself. It must not ask for TLS.
+///
+/// Of a client whose machine is gone without a word the server learns by `tcp_keepalives_idle`, which is two hours
+/// on most systems, and keeps the lock until then.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -96,7 +107,9 @@ pub async fn session_lock(
         Patience::Millis(most_ms) => (WAIT, most_ms),
         Patience::Endless => (WAIT, 0),
     };
-    session.set_lock_timeout(most_ms).await.map_err(failed)?;
+    if !session.set(most_ms).await.map_err(failed)? {
+        return Err(asking.pooled());
+    }
     let parameters: [(&(dyn ToSql + Sync), Type); 2] =
         [(&asking.number, Type::INT8), (&session.process, Type::INT4)];
     let waiting = Waiting(Some(session.client.cancel_token()));
@@ -201,34 +214,56 @@ impl Session {
             async { config.connect(NoTls).await.map_err(|error| failure::before_sending(&error)) };
         let (client, driver) = in_time(connecting).await?;
         let ended = Arc::new(watch::channel(false).0);
-        let tell_end = Arc::clone(&ended);
+        let ending = Ending(Arc::clone(&ended));
         tokio::spawn(async move {
+            let _ending = ending;
             let _ = driver.await;
-            tell_end.send_replace(true);
         });
         let session = Self { client, process: 0, ended };
-        let process = session.number(ENDLESS).await?;
+        let process = session.number(PROCESS).await?;
         Ok(Self { process, ..session })
     }
 
-    /// Whether the server's process is given to others between statements. A second connection keeps one busy
-    /// meanwhile, and an idle pooler gives it that of the first.
+    /// Whether the server's process is given to others between statements. A second connection takes one for a
+    /// transaction and gives it back. A pooler gives it that of the first, or one of the two to the first; or, where
+    /// it uses them in turn, two statements of the first go to two.
     async fn is_shared(&self, config: &Config) -> Result<bool, BackendError> {
-        const PROCESS: &str = "SELECT pg_backend_pid()";
         let other = Self::open(config).await?;
-        let begun = async {
-            let begun = other.client.batch_execute("BEGIN").await;
-            begun.map_err(|error| failure::after_sending(&error))
-        };
-        in_time(begun).await?;
-        Ok(other.number(PROCESS).await? == self.process || self.number(PROCESS).await? != self.process)
+        for _ in 0..LOOKS {
+            other.run("BEGIN").await?;
+            if other.number(PROCESS).await? == self.process || self.has_moved().await? {
+                return Ok(true);
+            }
+            other.run("ROLLBACK").await?;
+            if self.has_moved().await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
-    async fn set_lock_timeout(&self, most_ms: u64) -> Result<(), BackendError> {
-        let set = format!("SET lock_timeout = {most_ms}");
-        let set =
-            async { self.client.batch_execute(&set).await.map_err(|error| failure::after_sending(&error)) };
-        in_time(set).await
+    async fn has_moved(&self) -> Result<bool, BackendError> {
+        Ok(self.number(PROCESS).await? != self.process || self.number(PROCESS).await? != self.process)
+    }
+
+    /// Sets what the session needs; whether that was in its process.
+    async fn set(&self, most_ms: u64) -> Result<bool, BackendError> {
+        let most_ms = most_ms.to_string();
+        let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+            [(&self.process, Type::INT4), (&most_ms, Type::TEXT)];
+        let set = async {
+            let row = self.client.query_typed_one(SET, &parameters).await;
+            row.and_then(|row| row.try_get::<_, i64>(0)).map_err(|error| failure::after_sending(&error))
+        };
+        Ok(in_time(set).await? > 0)
+    }
+
+    async fn run(&self, statement: &str) -> Result<(), BackendError> {
+        let run = async {
+            let run = self.client.batch_execute(statement).await;
+            run.map_err(|error| failure::after_sending(&error))
+        };
+        in_time(run).await
     }
 
     async fn number(&self, statement: &str) -> Result<i32, BackendError> {
@@ -241,6 +276,15 @@ impl Session {
 
     async fn ended(&self) {
         let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    }
+}
+
+/// Tells the end of a connection, also where its driver ends with its runtime.
+struct Ending(Arc<watch::Sender<bool>>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.send_replace(true);
     }
 }
 
