@@ -8,7 +8,9 @@ use std::time::Duration;
 use lockrt::testing::claim;
 use lockrt::{Attempt, Backend, Postgres, Released};
 use lockrt_tests::Way::{Answer, Request};
-use lockrt_tests::{Dice, PgBouncer, PostgresServer, Proxy, Toxic, key, url_at};
+use lockrt_tests::{
+    Dice, PgBouncer, PooledPostgres, PostgresServer, Proxy, Toxic, granted, key, soon, url_at,
+};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -75,4 +77,21 @@ async fn requests_of_many_callers_stay_whole_behind_a_pooler() {
 async fn requests_stay_whole_behind_calls_that_were_given_up() {
     let (_way, client) = start().await;
     called(client, Some(40_000)).await;
+}
+
+/// What is left of an answer may be long in coming, as behind a row that somebody has locked.
+#[tokio::test]
+async fn a_call_that_was_given_up_keeps_nobody_waiting_who_can_have_another_connection() {
+    let service = PooledPostgres::start().await;
+    let client = Postgres::from_url(&service.url()).unwrap().connections(2).unwrap();
+    let stuck = claim(&key("stuck"), TTL);
+    granted(&client, &stuck).await;
+    let mut raw = service.server().raw().await;
+    let transaction = raw.transaction().await.unwrap();
+    transaction.execute("SELECT FROM lockrt_locks WHERE key = 'stuck' FOR UPDATE", &[]).await.unwrap();
+    assert!(timeout(Duration::from_millis(50), client.release(&stuck)).await.is_err());
+    for number in 0..3 {
+        soon("another lock", granted(&client, &claim(&key(&format!("free:{number}")), TTL))).await;
+    }
+    transaction.commit().await.unwrap();
 }

@@ -85,9 +85,9 @@ impl Connection {
         self.number
     }
 
-    /// How many calls wait for their answer.
+    /// How many calls wait for their answer, or for that to one that was given up.
     pub(super) fn waiting(&self) -> usize {
-        self.silence().waiting()
+        self.silence().waiting().max(usize::from(self.turns.are_taken()))
     }
 
     /// One statement, one round trip, without a name: behind a pooler the next one may go to another

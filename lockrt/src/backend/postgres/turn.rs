@@ -20,6 +20,11 @@ impl Turns {
         Self(pooled.then(|| Arc::new(Semaphore::new(1))))
     }
 
+    /// Whether somebody sends, or an answer is still on its way that nobody waits for.
+    pub(super) fn are_taken(&self) -> bool {
+        self.0.as_ref().is_some_and(|turns| turns.available_permits() == 0)
+    }
+
     /// Waits until nobody waits for an answer on this connection. `ended` says that it is given up.
     pub(super) async fn next(
         &self,
