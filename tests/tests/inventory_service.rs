@@ -288,6 +288,9 @@ fn what_cannot_be_reserved_is_refused_with_the_reason() {
     assert_eq!(service.put("/stock/apple", &json!({ "available": 1 })).status, 204);
     assert_eq!(refusal("/stock/apple/orders/1", 2), (409, "urn:inventory-service:too-few".into()));
     assert_eq!(refusal("/stock/apple/orders/1", 0), (422, "urn:inventory-service:quantity".into()));
+    for order in ["/stock/pe%00ar/orders/1", "/stock/apple/orders/%00"] {
+        assert_eq!(refusal(order, 1), (422, "urn:inventory-service:name".into()));
+    }
     assert_eq!(service.get("/stock/pear").status, 404);
     // A shelf that is there is not overwritten past the fence.
     assert_eq!(service.put("/stock/apple", &json!({ "available": 9 })).status, 204);

@@ -83,6 +83,10 @@ fn database(error: &tokio_postgres::Error) -> Response {
         let detail = "Somebody else has served this order meanwhile. Send it again to be told how.";
         return problem(409, "served-meanwhile", "Served by somebody else", detail);
     }
+    // No text of PostgreSQL has a NUL, so sending it again helps nobody.
+    if error.code() == Some(&SqlState::CHARACTER_NOT_IN_REPERTOIRE) {
+        return problem(422, "name", "No name", "The shelf or the order has a name that cannot be stored.");
+    }
     let detail = "The database gave no answer, or ended the transaction. Send the same order again: if it went through, \
                   that is the answer, and nothing is reserved twice.";
     problem(503, "database", "No answer from the database", detail)
