@@ -53,7 +53,8 @@
 //!
 //! Those with conditional puts: Amazon S3 and what speaks like it and honours `If-Match`, GCS, Azure, and
 //! `InMemory`. `LocalFileSystem` and plain HTTP servers have none, and are refused as
-//! [`FenceError::Unusable`].
+//! [`FenceError::Unusable`], at the second put at the latest: the first one of `LocalFileSystem` makes the object. A store that
+//! takes `If-Match` and does not honour it is not found out. A bucket that is replicated both ways is two stores.
 //!
 //! # How long it is kept
 //!

@@ -20,7 +20,8 @@ fn refused(error: &Error) -> Option<BackendError> {
     let reason = match error {
         Error::NotFound { .. } => "there is no such bucket or container",
         Error::PermissionDenied { .. } => {
-            "these credentials may not do that: reading and writing the object are both needed"
+            "these credentials may not do that: reading and writing the object are both needed, and on S3 listing \
+             the bucket, without which a missing object looks like a forbidden one"
         }
         Error::Unauthenticated { .. } => "the store does not know these credentials",
         Error::InvalidPath { .. } => "the store takes no such path",
