@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockrt::testing::claim;
-use lockrt::{Attempt, Backend, Postgres, Released};
+use lockrt::{Attempt, Backend, Outcome, Postgres, Released};
 use lockrt_tests::Way::{Answer, Request};
 use lockrt_tests::{
-    Dice, PgBouncer, PooledPostgres, PostgresServer, Proxy, Toxic, granted, key, soon, url_at,
+    Dice, Fault, PgBouncer, PooledPostgres, PostgresServer, Proxy, Toxic, granted, key, soon, url_at,
 };
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, yield_now};
 use tokio::time::timeout;
 
 const TTL: Duration = Duration::from_secs(30);
@@ -94,4 +94,26 @@ async fn a_call_that_was_given_up_keeps_nobody_waiting_who_can_have_another_conn
         soon("another lock", granted(&client, &claim(&key(&format!("free:{number}")), TTL))).await;
     }
     transaction.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_call_that_was_not_sent_yet_learns_that_its_connection_is_given_up() {
+    let server = PostgresServer::start().await;
+    let pooler = PgBouncer::start(server.port()).await;
+    let proxy = Proxy::start(pooler.port(), 1).await;
+    let url = format!("{}?pooler=transaction", url_at(proxy.port()));
+    let client = Arc::new(Postgres::from_url(&url).unwrap().connections(1).unwrap());
+    granted(&*client, &claim(&key("sent"), TTL)).await;
+    proxy.set(Fault::Silence);
+    let call = |name: &str| {
+        let (client, claim) = (Arc::clone(&client), claim(&key(name), TTL));
+        async move { client.try_acquire(&claim).await }
+    };
+    let _sent = tokio::spawn(call("never answered"));
+    let queued = tokio::spawn(call("not sent"));
+    // Polled in their order, on this one thread.
+    yield_now().await;
+    assert!(timeout(Duration::from_millis(1_200), call("given up")).await.is_err());
+    let error = soon("the end of the wait", queued).await.unwrap().unwrap_err();
+    assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
 }

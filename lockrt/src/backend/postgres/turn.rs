@@ -32,7 +32,13 @@ impl Turns {
         ended: &Arc<watch::Sender<bool>>,
     ) -> Result<Turn, BackendError> {
         let Some(turns) = &self.0 else { return Ok(Turn(None)) };
-        let permit = Arc::clone(turns).acquire_owned().await.map_err(|_| {
+        let mut given_up = ended.subscribe();
+        let permit = tokio::select! {
+            biased;
+            _ = given_up.wait_for(|ended| *ended) => None,
+            permit = Arc::clone(turns).acquire_owned() => permit.ok(),
+        };
+        let permit = permit.ok_or_else(|| {
             BackendError::not_applied("the connection to PostgreSQL was given up before this was sent")
         })?;
         let (turns, client, ended) = (Arc::clone(turns), Arc::clone(client), Arc::clone(ended));
