@@ -45,7 +45,7 @@ pub(super) fn measure(bench: &Bench) -> Result<Found> {
     let mut trips = Vec::new();
     let rounds = bench.rounds(bench.either(7, 2), &mut pairs, |pair| {
         if pair.name == Name::Lockrt {
-            let (hand_off, trip) = beside(bench.either(40, 20), pair, &mut floor)?;
+            let (hand_off, trip) = beside(bench.either(40, 12), pair, &mut floor)?;
             trips.push(trip);
             return Ok(hand_off);
         }

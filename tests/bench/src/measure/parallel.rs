@@ -37,7 +37,7 @@ pub(super) fn measure(bench: &Bench) -> Result<Found> {
     }
     let asked = asked_per_cycle(&server, &mut drivers[0].1)?;
     let ms = bench.either(1_000, 500);
-    let rounds = bench.rounds(bench.either(9, 5), &mut drivers, |(name, driver)| {
+    let rounds = bench.rounds(bench.either(9, 3), &mut drivers, |(name, driver)| {
         let asked = (*name == Name::Lockrt).then_some(&asked);
         round(&mut server, driver, ms, asked)
     })?;
