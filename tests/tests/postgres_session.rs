@@ -133,6 +133,21 @@ async fn a_server_that_is_silent_or_gone_is_unavailable() {
     assert!(refusal.is_unavailable(), "{refusal:?}");
 }
 
+#[tokio::test]
+async fn a_wait_whose_answer_never_comes_ends_in_time() {
+    let server = PostgresServer::start_empty().await;
+    let (raw, key) = (server.raw().await, key("export"));
+    let _held = session_lock(&config(server.port()), &key, &POLICY).await.unwrap();
+    let proxy = Proxy::start(server.port(), 1).await;
+    let (behind, wait) = (config(proxy.port()), Duration::from_millis(500));
+    let waiting = tokio::spawn(async move { session_lock(&behind, &key, &POLICY.wait(wait)).await });
+    let waits = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+    until("it waits", async || !raw.query(waits, &[]).await.unwrap().is_empty()).await;
+    proxy.set(Fault::Silence);
+    let refusal = soon("the end of the wait", waiting).await.unwrap().unwrap_err();
+    assert!(refusal.is_unavailable(), "{refusal:?}");
+}
+
 /// Also while nobody else uses it, when it gives each statement to the same process.
 #[tokio::test]
 async fn a_pooler_that_shares_sessions_is_refused_before_anything_is_locked() {

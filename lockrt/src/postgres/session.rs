@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{CancelToken, Client, Config, NoTls, Row};
 
@@ -102,10 +104,10 @@ pub async fn session_lock(
     if session.is_shared(&config).await.map_err(failed)? {
         return Err(asking.pooled());
     }
-    let (statement, most_ms) = match patience {
-        Patience::None => (TRY, 0),
-        Patience::Millis(most_ms) => (WAIT, most_ms),
-        Patience::Endless => (WAIT, 0),
+    let (statement, most_ms, within) = match patience {
+        Patience::None => (TRY, 0, ANSWER),
+        Patience::Millis(most_ms) => (WAIT, most_ms, Duration::from_millis(most_ms) + ANSWER),
+        Patience::Endless => (WAIT, 0, Duration::MAX),
     };
     if !session.set(most_ms).await.map_err(failed)? {
         return Err(asking.pooled());
@@ -113,11 +115,13 @@ pub async fn session_lock(
     let parameters: [(&(dyn ToSql + Sync), Type); 2] =
         [(&asking.number, Type::INT8), (&session.process, Type::INT4)];
     let waiting = Waiting(Some(session.client.cancel_token()));
-    let answer = session.client.query_typed(statement, &parameters).await;
+    let answer = timeout(within, session.client.query_typed(statement, &parameters)).await;
+    // Without an answer the server is asked to wait no longer.
+    let answer = answer.map_err(|_| failed(late()))?;
     waiting.ended();
     let rows = answer.map_err(|error| match error.code() {
-        Some(&tokio_postgres::error::SqlState::LOCK_NOT_AVAILABLE) => asking.contended(),
-        _ => asking.unavailable(failure::after_sending(&error)),
+        Some(&SqlState::LOCK_NOT_AVAILABLE) => asking.contended(),
+        _ => failed(failure::after_sending(&error)),
     })?;
     match answered(&rows).map_err(failed)? {
         Some(true) => Ok(SessionLock { session, asking }),
@@ -300,7 +304,7 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if let (Some(token), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(async move { tokio::time::timeout(ANSWER, token.cancel_query(NoTls)).await });
+            runtime.spawn(async move { timeout(ANSWER, token.cancel_query(NoTls)).await });
         }
     }
 }
@@ -350,6 +354,9 @@ fn answered(rows: &[Row]) -> Result<Option<bool>, BackendError> {
 }
 
 async fn in_time<T>(answer: impl Future<Output = Result<T, BackendError>>) -> Result<T, BackendError> {
-    let late = |_| Err(BackendError::unknown("PostgreSQL has not answered within 2 s"));
-    tokio::time::timeout(ANSWER, answer).await.unwrap_or_else(late)
+    timeout(ANSWER, answer).await.unwrap_or_else(|_| Err(late()))
+}
+
+fn late() -> BackendError {
+    BackendError::unknown("PostgreSQL has not answered in time")
 }

@@ -41,8 +41,8 @@ impl Turns {
         let permit = permit.ok_or_else(|| {
             BackendError::not_applied("the connection to PostgreSQL was given up before this was sent")
         })?;
-        let (turns, client, ended) = (Arc::clone(turns), Arc::clone(client), Arc::clone(ended));
-        Ok(Turn(Some(Line { turns, client, ended, clear: false, _permit: permit })))
+        let (client, ended) = (Arc::clone(client), Arc::clone(ended));
+        Ok(Turn(Some(Line { client, ended, clear: false, _permit: permit })))
     }
 }
 
@@ -73,7 +73,6 @@ impl Drop for Turn {
 /// The connection while an answer may be on its way. Dropped before that is here, it is of no more use.
 #[derive(Debug)]
 struct Line {
-    turns: Arc<Semaphore>,
     client: Arc<Client>,
     ended: Arc<watch::Sender<bool>>,
     clear: bool,
@@ -95,7 +94,6 @@ impl Line {
 impl Drop for Line {
     fn drop(&mut self) {
         if !self.clear {
-            self.turns.close();
             self.ended.send_replace(true);
         }
     }
