@@ -5,7 +5,7 @@
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use lockrt::postgres::{lock_in, session_lock};
+use lockrt::postgres::{NAMESPACE, advisory_number, lock_in, session_lock};
 use lockrt::{LockError, LockPolicy, LossReason};
 use lockrt_tests::{Fault, PgBouncer, PooledPostgres, PostgresServer, Proxy, key, soon, until, url_at};
 use tokio::time::timeout;
@@ -105,6 +105,65 @@ async fn a_lock_is_lost_with_its_session_and_that_is_reported() {
     next.release().await.unwrap();
 }
 
+/// The server's last word is the answer to what was asked, and comes before the end of the connection.
+#[tokio::test]
+async fn a_session_that_is_ended_while_it_is_asked_is_lost() {
+    let server = PostgresServer::start_empty().await;
+    let (config, mut raw) = (config(server.port()), server.raw().await);
+    for round in 0..5 {
+        let lock = session_lock(&config, &key(&format!("export:{round}")), &POLICY).await.unwrap();
+        let transaction = raw.transaction().await.unwrap();
+        transaction.batch_execute("LOCK TABLE pg_locks").await.unwrap();
+        let asking = tokio::spawn(async move { lock.check().await });
+        let ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE usename = 'app' AND wait_event_type = 'Lock'";
+        until("it is asked", async || transaction.execute(ended, &[]).await.unwrap() > 0).await;
+        let answer = soon("the end", asking).await.unwrap();
+        assert!(is_lost(&answer), "{answer:?}");
+        transaction.rollback().await.unwrap();
+    }
+}
+
+/// In seconds, until the server asks the client of a connection for a sign of life; none while it waits for one.
+fn asks_within(server: u16, client: u16) -> Option<u64> {
+    let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let ends = format!("0100007F:{server:04X} 0100007F:{client:04X} ");
+    let socket = sockets.lines().find(|line| line.contains(&ends)).unwrap();
+    // The kind of timer, and when it is due, in hundredths.
+    let hundredths = socket.split_whitespace().nth(5).unwrap().strip_prefix("02:")?;
+    Some(u64::from_str_radix(hundredths, 16).unwrap() / 100)
+}
+
+#[tokio::test]
+async fn the_server_asks_a_silent_client_for_a_sign_of_life() {
+    let server = PostgresServer::start_empty().await;
+    let (config, raw) = (config(server.port()), server.raw().await);
+    let _lock = session_lock(&config, &key("export"), &POLICY).await.unwrap();
+    let holder =
+        "SELECT client_port FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory'";
+    let port: i32 = raw.query_one(holder, &[]).await.unwrap().get(0);
+    let within = async || asks_within(server.port(), port.try_into().unwrap());
+    until("nothing is on its way", async || within().await.is_some()).await;
+    assert!(within().await.is_none_or(|seconds| seconds <= 15), "{:?} s", within().await);
+}
+
+/// Its process has ended, say, so that it cannot ask the server to wait no longer.
+#[tokio::test]
+async fn a_client_that_is_gone_waits_no_longer_at_the_server() {
+    let server = PostgresServer::start_empty().await;
+    let (raw, key) = (server.raw().await, key("export"));
+    let _held = session_lock(&config(server.port()), &key, &POLICY).await.unwrap();
+    let proxy = Proxy::start(server.port(), 1).await;
+    let behind = config(proxy.port());
+    let waiting = tokio::spawn(async move { session_lock(&behind, &key, &POLICY.wait_forever()).await });
+    let waits = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+    until("it waits", async || !raw.query(waits, &[]).await.unwrap().is_empty()).await;
+    proxy.set(Fault::Refuse);
+    proxy.cut();
+    assert!(soon("the end", waiting).await.unwrap().unwrap_err().is_unavailable());
+    until("nobody waits", async || raw.query(waits, &[]).await.unwrap().is_empty()).await;
+}
+
 #[tokio::test]
 async fn a_lock_is_lost_with_the_runtime_on_which_it_was_taken() {
     let server = PostgresServer::start_empty().await;
@@ -165,6 +224,14 @@ async fn a_pooler_that_shares_sessions_is_refused_before_anything_is_locked() {
     assert!(locks.is_empty());
 }
 
+async fn set(pooler: &PgBouncer, settings: &[&str]) {
+    let (console, driver) = config(pooler.port()).dbname("pgbouncer").connect(NoTls).await.unwrap();
+    tokio::spawn(driver);
+    for setting in settings {
+        console.batch_execute(&format!("SET {setting}")).await.unwrap();
+    }
+}
+
 /// Gives each client of a pooler a process, so that there are so many, and looks whether its settings are those of the role.
 async fn each_on_its_own(clients: &[Client]) {
     for client in clients {
@@ -184,9 +251,7 @@ async fn a_pooler_that_takes_its_processes_in_turn_is_refused_too() {
     server.raw().await.batch_execute("ALTER ROLE app SET statement_timeout = '7s'").await.unwrap();
     let pooler = PgBouncer::start(server.port()).await;
     let config = config(pooler.port());
-    let (console, driver) = config.clone().dbname("pgbouncer").connect(NoTls).await.unwrap();
-    tokio::spawn(driver);
-    console.batch_execute("SET server_round_robin = 1").await.unwrap();
+    set(&pooler, &["server_round_robin = 1"]).await;
     let mut clients = Vec::new();
     for _ in 0..5 {
         let (client, driver) = config.connect(NoTls).await.unwrap();
@@ -199,6 +264,28 @@ async fn a_pooler_that_takes_its_processes_in_turn_is_refused_too() {
     }
     let locks = "SELECT FROM pg_locks WHERE locktype = 'advisory'";
     assert!(server.raw().await.query(locks, &[]).await.unwrap().is_empty());
+}
+
+/// The server counts how often a process takes its lock: it would have it twice.
+#[tokio::test]
+async fn a_process_that_has_the_lock_from_another_client_does_not_get_it_again() {
+    let server = PostgresServer::start_empty().await;
+    let pooler = PgBouncer::start(server.port()).await;
+    set(&pooler, &["pool_mode = session", "server_reset_query = ''"]).await;
+    let (config, key) = (config(pooler.port()), key("export"));
+    let (other, driver) = config.connect(NoTls).await.unwrap();
+    let driver = tokio::spawn(driver);
+    let lock = format!("SELECT pg_advisory_lock({})", advisory_number(NAMESPACE, &key));
+    other.batch_execute(&lock).await.unwrap();
+    drop(other);
+    soon("its end", driver).await.unwrap().unwrap();
+    for policy in [POLICY, POLICY.wait(Duration::from_secs(1))] {
+        let refusal = session_lock(&config, &key, &policy).await.unwrap_err();
+        assert!(matches!(refusal, LockError::Unsupported { .. }), "{refusal:?}");
+    }
+    let lock = session_lock(&config, &self::key("another"), &POLICY).await.unwrap();
+    lock.check().await.unwrap();
+    lock.release().await.unwrap();
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use tokio_postgres::{Error, Transaction};
 
 use crate::backend::postgres::failure;
 use crate::clock::{Clock, Moment};
-use crate::error::LockError;
+use crate::error::{BackendError, LockError, LossReason};
 use crate::key::LockKey;
 use crate::policy::{Contention, LockPolicy};
 
@@ -19,25 +19,47 @@ pub(super) enum Patience {
     Endless,
 }
 
-/// One call, with what its errors say.
+/// What is asked for, and since when: what errors say.
+pub(super) struct Asked {
+    pub(super) key: LockKey,
+    pub(super) name: &'static str,
+    started: Moment,
+}
+
+impl Asked {
+    pub(super) fn new(key: &LockKey, policy: &LockPolicy) -> Self {
+        Self { key: key.clone(), name: policy.name(), started: Clock::system().now() }
+    }
+
+    pub(super) fn contended(&self) -> LockError {
+        let waited = Clock::system().now().since(self.started);
+        LockError::Contended { name: self.name, key: self.key.clone(), waited, retry_after: None }
+    }
+
+    pub(super) fn unavailable(&self, source: BackendError) -> LockError {
+        LockError::Unavailable { name: self.name, key: self.key.clone(), source }
+    }
+
+    pub(super) fn lost(&self) -> LockError {
+        LockError::Lost { name: self.name, key: self.key.clone(), reason: LossReason::Gone }
+    }
+}
+
+/// One call in a transaction.
 pub(super) struct Asking<'a> {
     transaction: &'a Transaction<'a>,
-    key: &'a LockKey,
-    name: &'static str,
+    asked: Asked,
     patience: Patience,
-    started: Moment,
 }
 
 impl<'a> Asking<'a> {
     pub(super) fn new(
         transaction: &'a Transaction<'_>,
-        key: &'a LockKey,
+        key: &LockKey,
         policy: &LockPolicy,
     ) -> Result<Self, LockError> {
         let patience = patience_of(policy, "postgres, in a transaction")?;
-        let name = policy.name();
-        let started = Clock::system().now();
-        Ok(Self { transaction, key, name, patience, started })
+        Ok(Self { transaction, asked: Asked::new(key, policy), patience })
     }
 
     pub(super) fn patience(&self) -> Patience {
@@ -78,16 +100,14 @@ impl<'a> Asking<'a> {
     }
 
     pub(super) fn contended(&self) -> LockError {
-        let waited = Clock::system().now().since(self.started);
-        LockError::Contended { name: self.name, key: self.key.clone(), waited, retry_after: None }
+        self.asked.contended()
     }
 
     pub(super) fn failed(&self, error: &Error) -> LockError {
         if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
             return self.contended();
         }
-        let source = failure::in_transaction(error);
-        LockError::Unavailable { name: self.name, key: self.key.clone(), source }
+        self.asked.unavailable(failure::in_transaction(error))
     }
 }
 

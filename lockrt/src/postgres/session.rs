@@ -11,12 +11,11 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{CancelToken, Client, Config, NoTls, Row};
 
 use crate::backend::postgres::{failure, url};
-use crate::clock::{Clock, Moment};
-use crate::error::{BackendError, LockError, LossReason};
+use crate::error::{BackendError, LockError};
 use crate::key::LockKey;
 use crate::policy::LockPolicy;
 use crate::postgres::advisory::{NAMESPACE, advisory_number};
-use crate::postgres::asking::{Patience, patience_of};
+use crate::postgres::asking::{Asked, Patience, patience_of};
 
 /// How long an answer may take that has nothing to wait for, and an attempt to connect.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -26,27 +25,42 @@ const PROCESS: &str = "SELECT pg_backend_pid()";
 /// How often a pooler is looked for: a busy one may give out its processes as if it were none.
 const LOOKS: u32 = 2;
 
-/// A session ends by nothing but its own doing. Which settings there are depends on the version. In the process of a
-/// pooler they would stay, and hold for its other clients.
-const SET: &str = "SELECT count(set_config(name, CASE name WHEN 'lock_timeout' THEN $2 ELSE '0' END, false))
-    FROM pg_settings WHERE pg_backend_pid() = $1
-    AND name IN ('lock_timeout', 'statement_timeout', 'transaction_timeout', 'idle_session_timeout')";
+/// What a session needs: it ends by nothing but its own doing, and the server notices within half a minute that its
+/// client is gone, sooner where it waits. `$2`: the `lock_timeout`. Which settings there are depends on the version, and
+/// all but Linux may refuse to look after a client that waits. In the process of a pooler they would stay, and hold
+/// for its other clients.
+const SET: &str = "SELECT count(set_config(settings.name, wanted.value, false))
+    FROM pg_settings AS settings JOIN (VALUES
+        ('lock_timeout', $2), ('statement_timeout', '0'), ('transaction_timeout', '0'), ('idle_session_timeout', '0'),
+        ('tcp_keepalives_idle', '15'), ('tcp_keepalives_interval', '5'), ('tcp_keepalives_count', '3'),
+        ('tcp_user_timeout', '30000'), ('client_connection_check_interval', '2000')
+    ) AS wanted (name, value) USING (name)
+    WHERE pg_backend_pid() = $1
+    AND (settings.name <> 'client_connection_check_interval' OR version() LIKE '%linux%')";
 
-const TRY: &str = "SELECT CASE WHEN pg_backend_pid() = $2 THEN pg_try_advisory_lock($1) END";
+const TRY: &str = "pg_try_advisory_lock($1)";
 
-const WAIT: &str = "SELECT CASE WHEN pg_backend_pid() = $2 THEN pg_advisory_lock($1)::text IS NOT NULL END";
+const WAIT: &str = "pg_advisory_lock($1)::text IS NOT NULL";
 
-const HELD: &str = "SELECT pg_backend_pid() = $2 AND EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory'
-    AND pid = $2 AND granted AND objsubid = 1 AND (classid::bigint << 32 | objid::bigint) = $1)";
+const FREE: &str = "pg_advisory_unlock($1)";
 
-const FREE: &str = "SELECT CASE WHEN pg_backend_pid() = $2 THEN pg_advisory_unlock($1) END";
+const HELD: &str = "EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()
+    AND granted AND objsubid = 1 AND (classid::bigint << 32 | objid::bigint) = $1)";
+
+/// In this process, in which the lock is held already or is not yet. One that has the lock before it was asked for it
+/// is also somebody else's, and would have it twice. None in another one.
+fn in_process(held: bool, what: &str) -> String {
+    let not = if held { "" } else { "NOT " };
+    format!("SELECT CASE WHEN pg_backend_pid() = $2 AND {not}{HELD} THEN {what} END")
+}
 
 /// A lock that ends with its connection, which nobody else uses. See [`session_lock`].
 ///
 /// Dropping it closes the connection; the server frees the lock when it notices that.
 pub struct SessionLock {
     session: Session,
-    asking: Asking,
+    asked: Asked,
+    number: i64,
 }
 
 /// Locks `key` by a session-level advisory lock, on a connection that is opened for it and for nothing else.
@@ -59,11 +73,12 @@ pub struct SessionLock {
 /// The lock is that of [`lock_in`](super::lock_in) for the same key; the [module](super) says what a policy means.
 /// A pooler in transaction mode would hand the session, and the lock, to somebody else. One is found out by
 /// the process at the server, which must stay the same while another connection has one of its own, and is refused
-/// before anything is locked or set. Each later call looks again. A busy one may seem to be none by chance, so let `config`
-/// name the server itself. It must not ask for TLS.
+/// before anything is locked or set. Each later call looks again. A busy one may seem to be none by chance: it gives the
+/// lock to nobody else then, but may end it without a word. So let `config` name the server itself. It must not ask for TLS.
 ///
-/// Of a client whose machine is gone without a word the server learns by `tcp_keepalives_idle`, which is two hours
-/// on most systems, and keeps the lock until then.
+/// Of a client whose machine is gone without a word the server learns within 30 s, by keepalives that the session has
+/// it send, and frees the lock then. One that waits and has closed its connection is noticed after 2 s, by version 14 or
+/// newer on Linux. Behind a pooler in session mode the pooler's own settings count.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -98,35 +113,37 @@ pub async fn session_lock(
     policy: &LockPolicy,
 ) -> Result<SessionLock, LockError> {
     let patience = patience_of(policy, "postgres, on a session")?;
-    let asking = Asking::new(key, policy);
-    let (config, failed) = (asking.usable(config)?, |source| asking.unavailable(source));
+    let (asked, number) = (Asked::new(key, policy), advisory_number(NAMESPACE, key));
+    let failed = |source| asked.unavailable(source);
+    let config = usable(config).map_err(failed)?;
     let session = Session::open(&config).await.map_err(failed)?;
     if session.is_shared(&config).await.map_err(failed)? {
-        return Err(asking.pooled());
+        return Err(pooled(&asked));
     }
-    let (statement, most_ms, within) = match patience {
+    let (what, most_ms, within) = match patience {
         Patience::None => (TRY, 0, ANSWER),
         Patience::Millis(most_ms) => (WAIT, most_ms, Duration::from_millis(most_ms) + ANSWER),
         Patience::Endless => (WAIT, 0, Duration::MAX),
     };
     if !session.set(most_ms).await.map_err(failed)? {
-        return Err(asking.pooled());
+        return Err(pooled(&asked));
     }
     let parameters: [(&(dyn ToSql + Sync), Type); 2] =
-        [(&asking.number, Type::INT8), (&session.process, Type::INT4)];
+        [(&number, Type::INT8), (&session.process, Type::INT4)];
     let waiting = Waiting(Some(session.client.cancel_token()));
-    let answer = timeout(within, session.client.query_typed(statement, &parameters)).await;
+    let statement = in_process(false, what);
+    let answer = timeout(within, session.client.query_typed(&statement, &parameters)).await;
     // Without an answer the server is asked to wait no longer.
     let answer = answer.map_err(|_| failed(late()))?;
     waiting.ended();
     let rows = answer.map_err(|error| match error.code() {
-        Some(&SqlState::LOCK_NOT_AVAILABLE) => asking.contended(),
+        Some(&SqlState::LOCK_NOT_AVAILABLE) => asked.contended(),
         _ => failed(failure::after_sending(&error)),
     })?;
     match answered(&rows).map_err(failed)? {
-        Some(true) => Ok(SessionLock { session, asking }),
-        Some(false) => Err(asking.contended()),
-        None => Err(asking.pooled()),
+        Some(true) => Ok(SessionLock { session, asked, number }),
+        Some(false) => Err(asked.contended()),
+        None => Err(pooled(&asked)),
     }
 }
 
@@ -134,7 +151,7 @@ impl SessionLock {
     /// What is locked.
     #[must_use]
     pub fn key(&self) -> &LockKey {
-        &self.asking.key
+        &self.asked.key
     }
 
     /// Asks the server whether the lock is still held. It speaks of the moment of the answer.
@@ -148,9 +165,9 @@ impl SessionLock {
     ///
     /// Changes nothing.
     pub async fn check(&self) -> Result<(), LockError> {
-        match self.ask(HELD).await? {
+        match self.ask("true").await? {
             Some(true) => Ok(()),
-            _ => Err(self.asking.lost()),
+            _ => Err(self.asked.lost()),
         }
     }
 
@@ -176,31 +193,31 @@ impl SessionLock {
     pub async fn release(self) -> Result<(), LockError> {
         match self.ask(FREE).await? {
             Some(true) => Ok(()),
-            _ => Err(self.asking.lost()),
+            _ => Err(self.asked.lost()),
         }
     }
 
-    async fn ask(&self, statement: &str) -> Result<Option<bool>, LockError> {
-        let (session, number) = (&self.session, &self.asking.number);
+    async fn ask(&self, what: &str) -> Result<Option<bool>, LockError> {
+        let (session, statement) = (&self.session, in_process(true, what));
         let parameters: [(&(dyn ToSql + Sync), Type); 2] =
-            [(number, Type::INT8), (&session.process, Type::INT4)];
-        let asked = async {
-            let answer = session.client.query_typed(statement, &parameters).await;
-            answer.map_err(|error| failure::after_sending(&error))
+            [(&self.number, Type::INT8), (&session.process, Type::INT4)];
+        let late = |_| self.asked.unavailable(late());
+        let answer = timeout(ANSWER, session.client.query_typed(&statement, &parameters)).await;
+        let rows = match answer.map_err(late)? {
+            Ok(rows) => rows,
+            // Without its connection there is no lock. The last answer of one may come before its end.
+            Err(error) if failure::ends_connection(&error) => return Err(self.asked.lost()),
+            Err(error) => return Err(self.asked.unavailable(failure::after_sending(&error))),
         };
-        let rows = in_time(asked).await.and_then(|rows| answered(&rows));
-        // Without its connection there is no lock.
-        rows.map_err(|source| {
-            if session.client.is_closed() { self.asking.lost() } else { self.asking.unavailable(source) }
-        })
+        answered(&rows).map_err(|source| self.asked.unavailable(source))
     }
 }
 
 impl fmt::Debug for SessionLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SessionLock")
-            .field("name", &self.asking.name)
-            .field("key", &self.asking.key)
+            .field("name", &self.asked.name)
+            .field("key", &self.asked.key)
             .finish_non_exhaustive()
     }
 }
@@ -309,43 +326,15 @@ impl Drop for Waiting {
     }
 }
 
-/// What errors carry.
-struct Asking {
-    key: LockKey,
-    number: i64,
-    name: &'static str,
-    started: Moment,
+/// Sends no settings when it connects, which a pooler would refuse: those of `pooled` in the backend.
+fn usable(config: &Config) -> Result<Config, BackendError> {
+    let usable = url::complete(config.clone(), true, "");
+    usable.map_err(|error| BackendError::not_applied(error).permanent())
 }
 
-impl Asking {
-    fn new(key: &LockKey, policy: &LockPolicy) -> Self {
-        let number = advisory_number(NAMESPACE, key);
-        Self { key: key.clone(), number, name: policy.name(), started: Clock::system().now() }
-    }
-
-    /// Sends no settings when it connects, which a pooler would refuse: those of `pooled` in the backend.
-    fn usable(&self, config: &Config) -> Result<Config, LockError> {
-        url::complete(config.clone(), true, "")
-            .map_err(|error| self.unavailable(BackendError::not_applied(error).permanent()))
-    }
-
-    fn contended(&self) -> LockError {
-        let waited = Clock::system().now().since(self.started);
-        LockError::Contended { name: self.name, key: self.key.clone(), waited, retry_after: None }
-    }
-
-    fn unavailable(&self, source: BackendError) -> LockError {
-        LockError::Unavailable { name: self.name, key: self.key.clone(), source }
-    }
-
-    fn lost(&self) -> LockError {
-        LockError::Lost { name: self.name, key: self.key.clone(), reason: LossReason::Gone }
-    }
-
-    fn pooled(&self) -> LockError {
-        let what = "a lock of a session, through a pooler that shares sessions";
-        LockError::Unsupported { name: self.name, what, backend: "postgres, on a session" }
-    }
+fn pooled(asked: &Asked) -> LockError {
+    let what = "a lock of a session, through a pooler that shares sessions";
+    LockError::Unsupported { name: asked.name, what, backend: "postgres, on a session" }
 }
 
 fn answered(rows: &[Row]) -> Result<Option<bool>, BackendError> {

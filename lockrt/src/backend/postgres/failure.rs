@@ -46,7 +46,7 @@ pub(super) fn unusable_ttl() -> BackendError {
 }
 
 /// Whether the connection is of no more use: its session ends, or its server no longer writes.
-pub(super) fn ends_connection(error: &Error) -> bool {
+pub(crate) fn ends_connection(error: &Error) -> bool {
     error
         .as_db_error()
         .is_none_or(|refusal| ends_session(refusal) || *refusal.code() == SqlState::READ_ONLY_SQL_TRANSACTION)
