@@ -11,7 +11,7 @@ use crate::guard::LockGuard;
 use crate::keeper::{Ended, Keeper, Seat, Woken};
 use crate::key::LockKey;
 use crate::lease::{Lease, is_polled_under};
-use crate::observe;
+use crate::observe::{self, Waits};
 use crate::policy::{Contention, LockPolicy, OnCancel, Renewal};
 use crate::protocol::kept::{Terms, Told};
 use crate::protocol::waiting::{Event, Step, Waiting};
@@ -56,7 +56,9 @@ impl Acquirer {
         let started = self.keeper.clock().now();
         let result = self.checked(key, policy, contention, started).await;
         if let Err(error) = &result {
-            observe::refused(policy.name(), self.keeper.capabilities().name(), error);
+            let waited =
+                if observe::COUNTS { self.keeper.clock().now().since(started) } else { Duration::ZERO };
+            observe::refused(policy.name(), self.keeper.capabilities().name(), error, waited);
         }
         result
     }
@@ -71,6 +73,7 @@ impl Acquirer {
         let pid = std::process::id();
         self.check(key, policy, pid)?;
         let (name, ttl, waits) = (policy.name(), whole_ms(policy.ttl()), contention != Contention::Fail);
+        let _waits = waits.then(|| Waits::begin(name));
         let owner = OwnerToken::fresh(&self.label, pid);
         let waiting = Waiting::new(contention, ttl, owner.attempt(), started);
         // None for a claim that does not wait, and for one whose wait ended in the line: it still makes its one attempt.
@@ -80,9 +83,10 @@ impl Acquirer {
         let mut seat = self.keeper.seat(claim, self.terms(policy), (name, key, self.manager));
         let answer = self.wait(&mut seat, waiting, turn).await;
         let fencing = answer.map_err(|refusal| refuse(refusal, name, key))?;
-        let waited = self.keeper.clock().now().since(started);
-        let claim = seat.claim().clone();
+        let now = self.keeper.clock().now();
+        let (waited, claim) = (now.since(started), seat.claim().clone());
         let lease = Lease::new(seat.into_place(fencing));
+        lease.begins(now, ttl);
         let guard = LockGuard::new(lease, policy);
         observe::granted(name, self.keeper.capabilities().name(), key, &claim, fencing, waited);
         Ok(guard)

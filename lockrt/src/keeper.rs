@@ -305,6 +305,11 @@ impl Place {
         self.keeper.clock()
     }
 
+    /// The name of the lock service.
+    pub(crate) fn backend(&self) -> &'static str {
+        self.keeper.capabilities().name()
+    }
+
     pub(crate) fn record(&self) -> &Record {
         &self.record
     }

@@ -34,6 +34,11 @@ impl Lease {
         Self(place)
     }
 
+    /// The caller has it, since `now`.
+    pub(crate) fn begins(&self, now: Moment, ttl: Duration) {
+        self.record().holding.begin(now, ttl);
+    }
+
     fn record(&self) -> &Record {
         self.0.record()
     }
@@ -124,9 +129,9 @@ impl Lease {
         }
         // One reading of the clock for both: a deadline between two readings would be told to nobody.
         let now = self.0.clock().now();
-        if let Standing::Held(_) = self.standing_at(now) {
-            self.record().word.end(now, End::Released);
-        }
+        let held =
+            matches!(self.standing_at(now), Standing::Held(_)) && self.record().word.end(now, End::Released);
+        observe::given_back(self.name(), self.0.backend(), &self.record().holding, now, held);
         true
     }
 

@@ -82,6 +82,7 @@
 //! | `actix-web` | refusals as actix-web errors and `HttpResponse` |
 //! | `tonic` | refusals as gRPC statuses |
 //! | `tower` | fencing tokens in HTTP headers: [`web`] |
+//! | `metrics` | counters, gauges and histograms through the `metrics` facade |
 //! | `uuid` | `Uuid` in keys |
 //! | `conformance` | the suites for authors of backends |
 

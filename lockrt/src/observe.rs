@@ -1,7 +1,10 @@
-//! Events. This is the only file that names `tracing`.
+//! Events, and the numbers that go with them. This is the only file that names `tracing`.
 //!
-//! A subscriber is foreign code and may panic: that must not change the outcome of a lock, so
-//! every event is sent behind `catch_unwind`, after what it tells has been done.
+//! A subscriber is foreign code and may panic, and so is a recorder of numbers: that must not change the
+//! outcome of a lock, so all is told behind `catch_unwind`, after what it tells has been done.
+
+#[cfg_attr(not(feature = "metrics"), path = "observe/none.rs")]
+mod numbers;
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,6 +16,7 @@ use crate::claim::{Claim, Released};
 use crate::error::{BackendError, LockError, LossReason};
 use crate::key::LockKey;
 use crate::token::FencingToken;
+pub(crate) use numbers::{COUNTS, Holding, Waits, given_back, keeper_late};
 
 fn guarded(emit: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(emit));
@@ -30,6 +34,7 @@ pub(crate) fn granted(
     fencing: Option<FencingToken>,
     waited: Duration,
 ) {
+    numbers::granted(name, backend, waited);
     guarded(|| {
         debug!(
             name,
@@ -44,7 +49,8 @@ pub(crate) fn granted(
 }
 
 /// One event for each acquire that gave no lock.
-pub(crate) fn refused(name: &'static str, backend: &'static str, error: &LockError) {
+pub(crate) fn refused(name: &'static str, backend: &'static str, error: &LockError, waited: Duration) {
+    numbers::acquired(name, backend, error.kind(), waited);
     guarded(|| match error {
         LockError::Contended { key, waited, retry_after, .. } => info!(
             name,
@@ -61,16 +67,18 @@ pub(crate) fn refused(name: &'static str, backend: &'static str, error: &LockErr
 
 /// Whether anybody wants to know of renewals that went well.
 pub(crate) fn hears_renewals() -> bool {
-    let mut hears = false;
-    guarded(|| hears = tracing::enabled!(tracing::Level::DEBUG));
+    let mut hears = COUNTS;
+    guarded(|| hears |= tracing::enabled!(tracing::Level::DEBUG));
     hears
 }
 
 pub(crate) fn renewed(name: &'static str, key: &LockKey) {
+    numbers::renewal(name, "extended");
     guarded(|| debug!(name, key = %key, "lock renewed"));
 }
 
 pub(crate) fn renewal_failed(name: &'static str, key: &LockKey, error: Option<&BackendError>) {
+    numbers::renewal(name, "failed");
     guarded(|| {
         let error = error.map_or_else(|| String::from("no answer"), ToString::to_string);
         warn!(name, key = %key, error, "lock renewal failed; it is tried again until the lease ends");
@@ -78,10 +86,17 @@ pub(crate) fn renewal_failed(name: &'static str, key: &LockKey, error: Option<&B
 }
 
 pub(crate) fn lost(name: &'static str, key: &LockKey, reason: LossReason) {
+    numbers::lost(name, reason.as_str());
     guarded(|| warn!(name, key = %key, reason = reason.as_str(), detail = %reason, "lock lost"));
 }
 
 pub(crate) fn released(name: &'static str, key: &LockKey, released: Released) {
+    let result = match released {
+        Released::Freed => "freed",
+        Released::NotHeld => "not_held",
+        Released::Deferred => "deferred",
+    };
+    numbers::release(name, result);
     guarded(|| match released {
         Released::Freed => debug!(name, key = %key, "lock released"),
         Released::NotHeld => warn!(name, key = %key, "lock was no longer ours when it was released"),
@@ -90,6 +105,7 @@ pub(crate) fn released(name: &'static str, key: &LockKey, released: Released) {
 }
 
 pub(crate) fn abandoned(name: &'static str, key: &LockKey, ttl_ms: u64) {
+    numbers::release(name, "unanswered");
     guarded(|| {
         warn!(name, key = %key, ttl_ms, "release was never answered; the lock has expired by its ttl");
     });
@@ -109,12 +125,14 @@ pub(crate) fn ended_unguarded(name: &'static str, key: &LockKey) {
 
 /// A store has refused a holder after whom another one has been there.
 pub(crate) fn stale(resource: &dyn Display, offered: FencingToken, stored: FencingToken) {
+    numbers::fence_refused("stale");
     let (offered, stored) = (offered.get(), stored.get());
     guarded(|| warn!(resource = %resource, offered, stored, "fence refused a stale holder"));
 }
 
 /// A store has refused the second write of one grant.
 pub(crate) fn repeated(resource: &dyn Display, token: FencingToken) {
+    numbers::fence_refused("repeated");
     let offered = token.get();
     guarded(|| info!(resource = %resource, offered, "fence refused a second write of one grant"));
 }

@@ -157,7 +157,7 @@ pub async fn enter(
     match ready {
         Ok((key, manager)) => manager.acquire(&key, policy).await,
         Err(refusal) => {
-            observe::refused(policy.name(), "none", &refusal);
+            observe::refused(policy.name(), "none", &refusal, Duration::ZERO);
             Err(refusal)
         }
     }

@@ -1,4 +1,4 @@
-//! Wakers, backends and subscribers that misbehave: none of them stops the locks of anybody else.
+//! Wakers, backends, subscribers and recorders that misbehave: none of them stops the locks of anybody else.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -245,4 +245,48 @@ async fn a_subscriber_may_take_a_lock_while_the_loss_of_another_is_told() {
     assert!(soon("the body", again).await.unwrap(), "the lease has ended, so this is another one");
     // The loss, the end of the body after it, and the release that found nothing.
     assert_eq!(ended.load(Ordering::Relaxed), 3);
+}
+
+/// A recorder whose store of numbers is broken.
+struct Broken;
+
+/// A panic of which nobody writes down where it came from: that takes longer than a lease lasts here.
+fn fails(why: &'static str) -> ! {
+    std::panic::resume_unwind(Box::new(why))
+}
+
+impl metrics::Recorder for Broken {
+    fn describe_counter(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+    fn describe_gauge(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+    fn describe_histogram(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+
+    fn register_counter(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Counter {
+        fails("no counters today")
+    }
+
+    fn register_gauge(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Gauge {
+        fails("no gauges today")
+    }
+
+    fn register_histogram(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Histogram {
+        fails("no histograms today")
+    }
+}
+
+#[tokio::test]
+async fn a_recorder_that_panics_changes_no_outcome() {
+    // The others of this process must bear it, too.
+    metrics::set_global_recorder(Broken).unwrap();
+    let locks = manager();
+    let policy = LockPolicy::new(Duration::from_millis(300)).renew(Duration::from_secs(30));
+    let guard = locks.acquire(&key("k"), &policy).await.unwrap();
+    assert!(locks.try_acquire(&key("k"), &policy).await.is_err_and(|refused| refused.is_contended()));
+    // Two ttls, so that renewals have been counted.
+    tokio::time::sleep(policy.ttl() * 2).await;
+    assert!(guard.lease().check().is_ok());
+    assert_eq!(soon("the release", guard.release()).await, Released::Freed);
+    let lost = policy.on_lost(OnLost::Report).wait(Duration::from_secs(1));
+    let guard = locks.acquire(&key("k"), &lost).await.unwrap();
+    drop(guard);
+    assert!(soon("the next grant", locks.acquire(&key("k"), &POLICY)).await.is_ok());
 }

@@ -14,6 +14,9 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const POLICY: LockPolicy = LockPolicy::new(Duration::from_secs(30));
 
+/// What the labels of the numbers take that feature `metrics` tells of a lock; these tests have it.
+const NUMBERS: usize = 8;
+
 /// How many cycles are counted together, and how often; what else goes on in the process is not in all of them.
 const CYCLES: usize = 200;
 const ROUNDS: usize = 7;
@@ -41,18 +44,18 @@ async fn counted(manager: &LockManager) -> (usize, isize) {
 }
 
 #[tokio::test]
-async fn a_lock_on_redis_is_at_most_nineteen_allocations() {
+async fn a_lock_on_redis_is_at_most_nineteen_allocations_beside_its_numbers() {
     let server = RedisServer::start();
     let manager = LockManager::from_url(&server.url()).await.unwrap();
     let (allocations, stays) = counted(&manager).await;
-    assert!(allocations <= 19, "{allocations} allocations to acquire and release");
+    assert!(allocations <= 19 + NUMBERS, "{allocations} allocations to acquire and release");
     assert_eq!(stays, 0, "bytes stay behind");
 }
 
 #[tokio::test]
-async fn a_lock_in_memory_is_at_most_twelve_allocations() {
+async fn a_lock_in_memory_is_at_most_twelve_allocations_beside_its_numbers() {
     let manager = LockManager::from_url("memory:").await.unwrap();
     let (allocations, stays) = counted(&manager).await;
-    assert!(allocations <= 12, "{allocations} allocations to acquire and release");
+    assert!(allocations <= 12 + NUMBERS, "{allocations} allocations to acquire and release");
     assert_eq!(stays, 0, "bytes stay behind");
 }

@@ -54,6 +54,7 @@ impl Driver {
                 self.work(work);
             }
             let Ok(rest) = self.desk.rest() else { return };
+            let due = rest.filter(|_| observe::COUNTS).map(|rest| self.desk.clock.now() + rest);
             let time = async {
                 match rest {
                     Some(rest) => sleep(rest).await,
@@ -63,7 +64,12 @@ impl Driver {
             let done = tokio::select! {
                 () = self.desk.bell.notified() => None,
                 Some(done) = self.calls.join_next() => Some(done.unwrap_or(Done::Nothing)),
-                () = time => None,
+                () = time => {
+                    if let Some(due) = due {
+                        observe::keeper_late(self.desk.clock.now().since(due));
+                    }
+                    None
+                }
             };
             if let Some(done) = done {
                 self.done(done);
@@ -159,6 +165,7 @@ impl Driver {
             let (name, key) = (record.name, &record.key);
             match answer {
                 Some(Renewed::Extended) => observe::renewed(name, key),
+                // A loss is told as such.
                 Some(Renewed::Gone) => {}
                 Some(Renewed::Unknown(error)) => observe::renewal_failed(name, key, Some(error)),
                 None => observe::renewal_failed(name, key, None),
