@@ -11,3 +11,5 @@ pub(crate) mod postgres;
 pub(crate) mod redis;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 pub(crate) mod silence;
+#[cfg(feature = "postgres-tls")]
+pub(crate) mod tls;

@@ -4,6 +4,7 @@
 #![allow(clippy::missing_panics_doc, clippy::expect_used, clippy::unwrap_used)]
 
 mod calls;
+mod certificates;
 pub mod chaos;
 mod content_tags;
 mod dice;
@@ -18,6 +19,7 @@ mod pgbouncer;
 mod polled;
 mod postgres_power;
 mod postgres_programs;
+mod postgres_secured;
 mod postgres_server;
 mod program;
 mod proxy;
@@ -26,11 +28,13 @@ mod redis_server;
 mod setup;
 mod stepped_clock;
 mod store;
+mod tap;
 mod together;
 mod traces;
 mod until;
 
 pub use calls::{granted, key, refused};
+pub use certificates::{Authority, Identity};
 pub use content_tags::{ContentTags, SharedFolder};
 pub use dice::Dice;
 pub use dropping::dropped_at_every_poll;
@@ -41,6 +45,7 @@ pub use narrow::{GetsAndPuts, Narrow};
 pub use pgbouncer::PgBouncer;
 pub use polled::{caught, polled};
 pub use postgres_power::{PooledPostgres, PostgresPower};
+pub use postgres_secured::SecuredPostgres;
 pub use postgres_server::{PostgresServer, url_at};
 pub use program::Program;
 pub use proxy::{End, Fault, Proxy, Step, Toxic, Way};
@@ -49,6 +54,7 @@ pub use redis_server::RedisServer;
 pub use setup::{Paused, Setup, Threaded, Threads, settled};
 pub use stepped_clock::{SteppedClock, wall_seconds};
 pub use store::Store;
+pub use tap::Tap;
 pub use together::together;
 pub use traces::{Traced, Traces, Watch};
 pub use until::{soon, until};

@@ -1,9 +1,9 @@
 //! The programs of PostgreSQL, who runs them and on which data.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{ErrorKind, Write};
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,6 +31,15 @@ pub(crate) fn scratch(name: &str) -> PathBuf {
         chown(&directory, Some(user.uid), Some(user.gid)).expect("root may give it away");
     }
     directory
+}
+
+/// Writes a file that the server's user alone may read.
+pub(crate) fn write_private(path: &Path, content: &str) {
+    fs::write(path, content).expect("the directory is writable");
+    fs::set_permissions(path, Permissions::from_mode(0o600)).expect("it is ours");
+    if let Some(user) = Unprivileged::needed() {
+        chown(path, Some(user.uid), Some(user.gid)).expect("root may give it away");
+    }
 }
 
 /// Shows the log in the directory of a server to whoever looks why a test has failed.

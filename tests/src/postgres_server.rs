@@ -10,10 +10,10 @@ use lockrt::conformance::{Service, Stored};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio_postgres::{Client, NoTls};
 
-use crate::SteppedClock;
 use crate::postgres_programs::{
-    command, copy, free_port, program, scratch, show_log, spawn, started, template,
+    command, copy, free_port, program, scratch, show_log, spawn, started, template, write_private,
 };
+use crate::{Identity, SteppedClock};
 
 const START: Duration = Duration::from_secs(20);
 
@@ -57,6 +57,25 @@ impl PostgresServer {
     /// Starts a server without the tables of the locks.
     pub async fn start_empty() -> Self {
         Self::start_in(&[], &[]).await
+    }
+
+    /// Starts a server that speaks TLS as `identity` and lets in whom the `rules` of its `pg_hba.conf` name,
+    /// without the tables of the locks.
+    pub(crate) async fn start_secured(identity: &Identity, rules: &str) -> Self {
+        let directory = scratch("postgres");
+        copy(&template(), &directory.join("data"));
+        identity.write(&directory);
+        write_private(&directory.join("rules"), rules);
+        let place = directory.display().to_string();
+        let options = [
+            "ssl=on".to_owned(),
+            // The default only since version 14.
+            "password_encryption=scram-sha-256".to_owned(),
+            format!("ssl_cert_file={place}/server.crt"),
+            format!("ssl_key_file={place}/server.key"),
+            format!("hba_file={place}/rules"),
+        ];
+        Self::start_from(directory, &[], &options.each_ref().map(String::as_str)).await
     }
 
     /// Starts a server whose wall clock is `clock`, and makes the tables of the locks.

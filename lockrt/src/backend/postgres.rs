@@ -31,12 +31,14 @@ mod connection;
 pub(crate) mod failure;
 mod link;
 mod migration;
+pub(crate) mod server;
 mod statements;
 mod turn;
 pub(crate) mod url;
 mod waiters;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -52,6 +54,7 @@ use crate::error::{BackendError, Outcome, SetupError};
 use crate::masking::masked;
 use connection::{Parameter, SILENCE, patience};
 use link::Link;
+use server::Server;
 use statements::{LOCKS_PER_CALL, ROWS_PER_SWEEP, Renewals, Statements};
 use waiters::{Waiter, name_of};
 
@@ -88,7 +91,15 @@ struct Settings {
     schema: String,
     pooled: bool,
     connections: usize,
+    authorities: Option<PathBuf>,
     shown: String,
+}
+
+impl Settings {
+    /// What they name, to which `options` go when a connection begins.
+    fn server(&self, pooled: bool, options: &str) -> Result<Server, String> {
+        Server::new(url::complete(self.config.clone(), pooled, options), self.authorities.as_deref())
+    }
 }
 
 impl Postgres {
@@ -97,10 +108,14 @@ impl Postgres {
     /// [`in_schema`](Self::in_schema), and `pooler=transaction` as by
     /// [`behind_pooler`](Self::behind_pooler). Nothing is sent yet.
     ///
+    /// With feature `postgres-tls`, `sslmode=verify-full` is TLS, the server's certificate and host verified;
+    /// `verify-ca` and `require` are the same. It goes by the authorities that the system trusts, or by those in the
+    /// file of `sslrootcert=<path>`, which is read here. Without `sslmode` all goes in clear text.
+    ///
     /// # Errors
     ///
-    /// [`SetupError::UnknownScheme`], or [`SetupError::InvalidUrl`] with what is wrong with it. TLS
-    /// (`sslmode=require` and above) is not supported yet.
+    /// [`SetupError::UnknownScheme`], or [`SetupError::InvalidUrl`] with what is wrong with it, such as TLS
+    /// without that feature, or certificates that cannot be read.
     pub fn from_url(url: &str) -> Result<Self, SetupError> {
         let parsed = url::parse(url)?;
         Self::new(Settings {
@@ -108,18 +123,21 @@ impl Postgres {
             schema: parsed.schema.unwrap_or_else(|| "public".to_owned()),
             pooled: parsed.pooled,
             connections: CONNECTIONS,
+            authorities: parsed.authorities,
             shown: masked(url),
         })
     }
 
-    /// The server that a configuration of the driver names.
+    /// The server that a configuration of the driver names. Its `SslMode::Require` is as `sslmode=verify-full` in a
+    /// [URL](Self::from_url), by the authorities that the system trusts; any other mode is clear text.
     ///
     /// # Errors
     ///
-    /// [`SetupError::InvalidUrl`] if it asks for TLS, which is not supported yet.
+    /// [`SetupError::InvalidUrl`] if it asks for TLS that is not to be had.
     pub fn from_config(config: Config) -> Result<Self, SetupError> {
         let (schema, shown) = ("public".to_owned(), "a tokio_postgres::Config".to_owned());
-        Self::new(Settings { config, schema, pooled: false, connections: CONNECTIONS, shown })
+        let (pooled, connections, authorities) = (false, CONNECTIONS, None);
+        Self::new(Settings { config, schema, pooled, connections, authorities, shown })
     }
 
     /// Keeps the locks in this schema, which must exist, in place of `public`. Clients that share locks
@@ -153,13 +171,20 @@ impl Postgres {
     }
 
     fn new(settings: Settings) -> Result<Self, SetupError> {
-        let config = url::complete(settings.config.clone(), settings.pooled, SESSION)?;
+        let server = settings.server(settings.pooled, SESSION);
+        let server =
+            server.map_err(|reason| SetupError::InvalidUrl { url: settings.shown.clone(), reason })?;
         Ok(Self {
-            link: Arc::new(Link::new(config, settings.pooled, settings.connections)),
+            link: Arc::new(Link::new(server, settings.pooled, settings.connections)),
             statements: Arc::new(Statements::new(&settings.schema)?),
             settings,
             next_sweep: AtomicU64::new(0),
         })
+    }
+
+    /// The server for connections that are no one else's, to which nothing is sent ahead.
+    pub(crate) fn server_of_sessions(&self) -> Result<Server, String> {
+        self.settings.server(true, "")
     }
 
     /// One statement for a lock of this ttl.

@@ -8,9 +8,10 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{CancelToken, Client, Config, NoTls, Row};
+use tokio_postgres::{CancelToken, Client, Config, Row};
 
-use crate::backend::postgres::{failure, url};
+use crate::backend::postgres::server::Server;
+use crate::backend::postgres::{Postgres, failure, url};
 use crate::error::{BackendError, LockError};
 use crate::key::LockKey;
 use crate::policy::LockPolicy;
@@ -74,7 +75,10 @@ pub struct SessionLock {
 /// A pooler in transaction mode would hand the session, and the lock, to somebody else. One is found out by
 /// the process at the server, which must stay the same while another connection has one of its own, and is refused
 /// before anything is locked or set. Each later call looks again. A busy one may seem to be none by chance: it gives the
-/// lock to nobody else then, but may end it without a word. So let `config` name the server itself. It must not ask for TLS.
+/// lock to nobody else then, but may end it without a word. So let `config` name the server itself.
+///
+/// `SslMode::Require` is verified TLS, as everywhere here: by the authorities that the system trusts. Where they are in
+/// a file, give its path in a URL, to [`Postgres::session_lock`].
 ///
 /// Of a client whose machine is gone without a word the server learns within 30 s, by keepalives that the session has
 /// it send, and frees the lock then. One that waits and has closed its connection is noticed after 2 s, by version 14 or
@@ -112,12 +116,37 @@ pub async fn session_lock(
     key: &LockKey,
     policy: &LockPolicy,
 ) -> Result<SessionLock, LockError> {
+    // It sends no settings when it connects, which a pooler would refuse.
+    lock_at(Server::new(url::complete(config.clone(), true, ""), None), key, policy).await
+}
+
+impl Postgres {
+    /// [`session_lock`] at the server that this one names, over TLS if its URL says so. It takes no connection of
+    /// those that this one has.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Cancellation
+    ///
+    /// As there.
+    pub async fn session_lock(&self, key: &LockKey, policy: &LockPolicy) -> Result<SessionLock, LockError> {
+        lock_at(self.server_of_sessions(), key, policy).await
+    }
+}
+
+async fn lock_at(
+    server: Result<Server, String>,
+    key: &LockKey,
+    policy: &LockPolicy,
+) -> Result<SessionLock, LockError> {
     let patience = patience_of(policy, "postgres, on a session")?;
     let (asked, number) = (Asked::new(key, policy), advisory_number(NAMESPACE, key));
     let failed = |source| asked.unavailable(source);
-    let config = usable(config).map_err(failed)?;
-    let session = Session::open(&config).await.map_err(failed)?;
-    if session.is_shared(&config).await.map_err(failed)? {
+    let server = server.map_err(|reason| failed(BackendError::not_applied(reason).permanent()))?;
+    let session = Session::open(&server).await.map_err(failed)?;
+    if session.is_shared(&server).await.map_err(failed)? {
         return Err(pooled(&asked));
     }
     let (what, most_ms, within) = match patience {
@@ -130,7 +159,7 @@ pub async fn session_lock(
     }
     let parameters: [(&(dyn ToSql + Sync), Type); 2] =
         [(&number, Type::INT8), (&session.process, Type::INT4)];
-    let waiting = Waiting(Some(session.client.cancel_token()));
+    let waiting = Waiting(Some((session.client.cancel_token(), server)));
     let statement = in_process(false, what);
     let answer = timeout(within, session.client.query_typed(&statement, &parameters)).await;
     // Without an answer the server is asked to wait no longer.
@@ -230,10 +259,8 @@ struct Session {
 }
 
 impl Session {
-    async fn open(config: &Config) -> Result<Self, BackendError> {
-        let connecting =
-            async { config.connect(NoTls).await.map_err(|error| failure::before_sending(&error)) };
-        let (client, driver) = in_time(connecting).await?;
+    async fn open(server: &Server) -> Result<Self, BackendError> {
+        let (client, driver) = in_time(server.connect()).await?;
         let ended = Arc::new(watch::channel(false).0);
         let ending = Ending(Arc::clone(&ended));
         tokio::spawn(async move {
@@ -248,8 +275,8 @@ impl Session {
     /// Whether the server's process is given to others between statements. A second connection takes one for a
     /// transaction and gives it back. A pooler gives it that of the first, or one of the two to the first; or, where
     /// it uses them in turn, two statements of the first go to two.
-    async fn is_shared(&self, config: &Config) -> Result<bool, BackendError> {
-        let other = Self::open(config).await?;
+    async fn is_shared(&self, server: &Server) -> Result<bool, BackendError> {
+        let other = Self::open(server).await?;
         for _ in 0..LOOKS {
             other.run("BEGIN").await?;
             if other.number(PROCESS).await? == self.process || self.has_moved().await? {
@@ -310,7 +337,7 @@ impl Drop for Ending {
 }
 
 /// A statement that waits at the server, which else waits on for a client that is gone.
-struct Waiting(Option<CancelToken>);
+struct Waiting(Option<(CancelToken, Server)>);
 
 impl Waiting {
     fn ended(mut self) {
@@ -320,16 +347,12 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if let (Some(token), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(async move { timeout(ANSWER, token.cancel_query(NoTls)).await });
+        if let (Some((statement, server)), Ok(runtime)) =
+            (self.0.take(), tokio::runtime::Handle::try_current())
+        {
+            runtime.spawn(async move { timeout(ANSWER, server.cancel(&statement)).await });
         }
     }
-}
-
-/// Sends no settings when it connects, which a pooler would refuse: those of `pooled` in the backend.
-fn usable(config: &Config) -> Result<Config, BackendError> {
-    let usable = url::complete(config.clone(), true, "");
-    usable.map_err(|error| BackendError::not_applied(error).permanent())
 }
 
 fn pooled(asked: &Asked) -> LockError {

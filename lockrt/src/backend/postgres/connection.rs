@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client, Config, Error, NoTls, Row};
+use tokio_postgres::{AsyncMessage, Client, Error, Row};
 
 use crate::backend::postgres::failure;
+use crate::backend::postgres::server::Server;
 use crate::backend::postgres::turn::Turns;
 use crate::backend::postgres::waiters::Waiters;
 use crate::backend::silence::Silence;
@@ -50,16 +51,15 @@ pub(super) struct Connection {
 impl Connection {
     /// Connects, and starts the task that carries everything out, on the current runtime.
     pub(super) async fn open(
-        config: &Config,
+        server: &Server,
         pooled: bool,
         waiters: &Arc<Waiters>,
     ) -> Result<Arc<Self>, BackendError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
-        let hosts = u32::try_from(config.get_hosts().len().max(1)).unwrap_or(u32::MAX);
-        let connected = tokio::time::timeout(CONNECT.saturating_mul(hosts), config.connect(NoTls)).await;
-        let (client, mut driver) = connected
-            .map_err(|_| BackendError::not_applied("PostgreSQL has not let us in within 2 s"))?
-            .map_err(|error| failure::before_sending(&error))?;
+        let hosts = u32::try_from(server.hosts()).unwrap_or(u32::MAX);
+        let connected = tokio::time::timeout(CONNECT.saturating_mul(hosts), server.connect()).await;
+        let (client, mut driver) =
+            connected.map_err(|_| BackendError::not_applied("PostgreSQL has not let us in within 2 s"))??;
         let ended = Arc::new(watch::channel(false).0);
         let (waiters, tell_end) = (Arc::clone(waiters), Arc::clone(&ended));
         // It ends with the client, or with the server.

@@ -118,9 +118,12 @@ fn known(code: &SqlState) -> Option<(&'static str, bool)> {
             "this user may not select, insert, update and delete in lockrt_locks and lockrt_floor; grant it",
             true,
         ),
-        SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
-            ("user or password is wrong, or pg_hba.conf does not let them in", true)
-        }
+        SqlState::INVALID_PASSWORD => ("user or password is wrong", true),
+        SqlState::INVALID_AUTHORIZATION_SPECIFICATION => (
+            "user or password is wrong, or pg_hba.conf does not let them in from here, or in this way: perhaps it \
+             demands TLS, so write `sslmode=verify-full` in the URL",
+            true,
+        ),
         SqlState::INVALID_CATALOG_NAME => ("there is no database of this name; correct it in the URL", true),
         SqlState::UNTRANSLATABLE_CHARACTER | SqlState::CHARACTER_NOT_IN_REPERTOIRE => (
             "its encoding has no such character as one in the key; use a database in UTF8, or plain keys",

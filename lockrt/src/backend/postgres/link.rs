@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio_postgres::Config;
 
 use crate::backend::postgres::connection::Connection;
 use crate::backend::postgres::failure;
+use crate::backend::postgres::server::Server;
 use crate::backend::postgres::waiters::Waiters;
 use crate::backoff::{Backoff, spread};
 use crate::clock::{Clock, Moment};
@@ -31,7 +31,7 @@ type Opened = Result<Arc<Connection>, BackendError>;
 /// A server process carries out one statement after the other, and each commit waits for a disk. So
 /// there are several connections; a further one is opened when all others are busy.
 pub(super) struct Link {
-    config: Config,
+    server: Server,
     pooled: bool,
     /// Which lane is next for a call that finds all busy.
     spread: AtomicUsize,
@@ -58,9 +58,9 @@ enum Phase {
 }
 
 impl Link {
-    pub(super) fn new(config: Config, pooled: bool, connections: usize) -> Self {
+    pub(super) fn new(server: Server, pooled: bool, connections: usize) -> Self {
         let lanes = (0..connections.max(1)).map(|_| Mutex::new(Lane::new()));
-        Self { config, pooled, spread: AtomicUsize::new(1), waiters: Arc::default(), lanes: lanes.collect() }
+        Self { server, pooled, spread: AtomicUsize::new(1), waiters: Arc::default(), lanes: lanes.collect() }
     }
 
     /// A connection that is not busy, or that has the least to do. Opens the first one if there is none, and
@@ -161,7 +161,7 @@ impl Link {
         let (sender, receiver) = watch::channel(None);
         let link = Arc::clone(self);
         runtime.spawn(async move {
-            let opened = Connection::open(&link.config, link.pooled, &link.waiters).await;
+            let opened = Connection::open(&link.server, link.pooled, &link.waiters).await;
             let mut lane = link.lane(number);
             match &opened {
                 Ok(connection) => lane.phase = Phase::Open(Arc::clone(connection)),

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use tokio_postgres::NoTls;
 use tokio_postgres::types::Type;
 
-use crate::backend::postgres::{Postgres, failure, url};
+use crate::backend::postgres::{Postgres, failure};
 use crate::error::{BackendError, SetupError};
 
 /// How long it may take, a wait for another process that does the same included.
@@ -43,10 +42,9 @@ impl Postgres {
 
     async fn make_tables(&self) -> Result<(), BackendError> {
         // Without our time-outs: making tables may take longer than an attempt.
-        let config = url::complete(self.settings.config.clone(), self.settings.pooled, "")
-            .map_err(|error| BackendError::not_applied(error).permanent())?;
-        let connected = config.connect(NoTls).await;
-        let (client, connection) = connected.map_err(|error| failure::before_sending(&error))?;
+        let server = self.settings.server(self.settings.pooled, "");
+        let server = server.map_err(|error| BackendError::not_applied(error).permanent())?;
+        let (client, connection) = server.connect().await?;
         let locks = format!("{}.lockrt_locks", self.statements.schema);
         let floor = format!("{}.lockrt_floor", self.statements.schema);
         let making = async {

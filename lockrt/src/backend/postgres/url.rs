@@ -1,5 +1,6 @@
 //! PostgreSQL URLs: what is accepted, and what they choose.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
@@ -20,6 +21,8 @@ pub(super) struct Parsed {
     pub(super) config: Config,
     pub(super) schema: Option<String>,
     pub(super) pooled: bool,
+    /// A file of authorities, in place of those of the system.
+    pub(super) authorities: Option<PathBuf>,
 }
 
 /// Reads `url`.
@@ -33,7 +36,7 @@ pub(super) fn parse(url: &str) -> Result<Parsed, SetupError> {
         }
         None => return Err(invalid("it has no `://`; write postgres://user@host:port/database")),
     }
-    let (mut schema, mut pooled) = (None, false);
+    let (mut schema, mut pooled, mut secured, mut authorities) = (None, false, false, None);
     let (front, query) = url.split_once('?').unwrap_or((url, ""));
     let mut theirs = Vec::new();
     for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
@@ -41,35 +44,43 @@ pub(super) fn parse(url: &str) -> Result<Parsed, SetupError> {
             Some(("pooler", "transaction")) => pooled = true,
             Some(("pooler", "none")) => pooled = false,
             Some(("pooler", _)) => return Err(invalid("`pooler` is `transaction` or `none`")),
-            Some(("schema", name)) => match percent_decode_str(name).decode_utf8() {
-                Ok(name) => schema = Some(name.into_owned()),
-                Err(_) => return Err(invalid("`schema` is no UTF-8 text")),
-            },
-            Some(("sslmode", "require" | "verify-ca" | "verify-full")) => return Err(invalid(NO_TLS)),
+            Some(("schema", name)) => schema = Some(text(name).ok_or(invalid("`schema` is no UTF-8 text"))?),
+            // All three are the strictest of them.
+            Some(("sslmode", "require" | "verify-ca" | "verify-full")) => secured = true,
+            Some(("sslmode", "disable")) => {}
+            Some(("sslmode", _)) => return Err(invalid(MODES)),
+            Some(("sslrootcert", "system")) => authorities = None,
+            Some(("sslrootcert", path)) => {
+                let path = text(path).ok_or(invalid("`sslrootcert` is no UTF-8 text"))?;
+                authorities = Some(PathBuf::from(path));
+            }
             _ => theirs.push(parameter),
         }
     }
     let rest = if theirs.is_empty() { front.to_owned() } else { format!("{front}?{}", theirs.join("&")) };
     // The driver's own message may quote the URL.
-    let config = rest.parse().map_err(|_| {
+    let mut config: Config = rest.parse().map_err(|_| {
         invalid(
             "write postgres://user:password@host:port/database, where the port is below 65536, special \
              characters of user and password are percent-encoded, and each parameter behind the `?` is one \
-             of libpq's that tokio-postgres knows, or `pooler` or `schema`",
+             of libpq's that tokio-postgres knows, or `pooler`, `schema` or `sslrootcert`",
         )
     })?;
-    Ok(Parsed { config, schema, pooled })
+    if secured {
+        config.ssl_mode(SslMode::Require);
+    }
+    Ok(Parsed { config, schema, pooled, authorities })
 }
 
-const NO_TLS: &str = "TLS is not supported yet, so `sslmode` cannot ask for it; use a trusted network, a unix \
-                      socket or a TLS tunnel, and `sslmode=disable`";
+const MODES: &str = "`sslmode` is `verify-full`, `verify-ca` or `require`, which all verify certificate and host, or \
+                     `disable` for clear text; `prefer` and `allow` would let whoever is in between choose";
+
+fn text(encoded: &str) -> Option<String> {
+    Some(percent_decode_str(encoded).decode_utf8().ok()?.into_owned())
+}
 
 /// Completes what the caller left open. `options` go to the server when a connection begins.
-pub(crate) fn complete(mut config: Config, pooled: bool, options: &str) -> Result<Config, SetupError> {
-    if config.get_ssl_mode() == SslMode::Require {
-        return Err(SetupError::InvalidUrl { url: "the given config".to_owned(), reason: NO_TLS.to_owned() });
-    }
-    config.ssl_mode(SslMode::Disable);
+pub(crate) fn complete(mut config: Config, pooled: bool, options: &str) -> Config {
     if config.get_application_name().is_none() {
         config.application_name("lockrt");
     }
@@ -84,7 +95,7 @@ pub(crate) fn complete(mut config: Config, pooled: bool, options: &str) -> Resul
         let options = config.get_options().map_or(options.to_owned(), |own| format!("{own} {options}"));
         config.options(options);
     }
-    Ok(config)
+    config
 }
 
 #[cfg(test)]
@@ -111,21 +122,35 @@ mod tests {
             "postgres://u:s3cret@h:port/d",
             "postgres://u:s3cret@h/d?nonsense=1",
             "postgres://u:s3cret@h/d?pooler=session",
-            "postgres://u:s3cret@h/d?sslmode=require",
+            "postgres://u:s3cret@h/d?sslmode=prefer",
+            "postgres://u:s3cret@h/d?sslrootcert=%ff",
         ] {
             let refusal = parse(url).err().unwrap().to_string();
             assert!(!refusal.contains("s3cret") && refusal.contains("u:***@h"), "{refusal}");
         }
-        let refusal = parse("postgres://h?sslmode=verify-full").err().unwrap().to_string();
-        assert!(refusal.contains("TLS is not supported yet"), "{refusal}");
         assert!(parse("mysql://h").err().unwrap().to_string().contains("no backend has the scheme `mysql`"));
+    }
+
+    #[test]
+    fn three_modes_are_tls_and_the_ones_that_give_it_up_are_refused() {
+        for mode in ["require", "verify-ca", "verify-full", "require&sslmode=disable"] {
+            let parsed = parse(&format!("postgres://h?sslmode={mode}&sslrootcert=%2Fa%20b")).unwrap();
+            assert_eq!(parsed.config.get_ssl_mode(), SslMode::Require, "{mode}");
+            assert_eq!(parsed.authorities, Some(PathBuf::from("/a b")));
+        }
+        assert_ne!(parse("postgres://h?sslmode=disable").unwrap().config.get_ssl_mode(), SslMode::Require);
+        assert_eq!(parse("postgres://h?sslrootcert=system").unwrap().authorities, None);
+        for mode in ["prefer", "allow", "verify", ""] {
+            let refusal = parse(&format!("postgres://h?sslmode={mode}")).err().unwrap().to_string();
+            assert!(refusal.contains("`prefer` and `allow` would let whoever"), "{refusal}");
+        }
     }
 
     #[test]
     fn the_callers_own_options_stay_and_a_pooler_gets_none() {
         let config = |pooled| {
             let parsed = parse("postgres://h?options=-c%20search_path%3Dx").unwrap();
-            complete(parsed.config, pooled, "-c statement_timeout=1").unwrap()
+            complete(parsed.config, pooled, "-c statement_timeout=1")
         };
         assert_eq!(config(false).get_options(), Some("-c search_path=x -c statement_timeout=1"));
         assert_eq!(config(true).get_options(), Some("-c search_path=x"));
