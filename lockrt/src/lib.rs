@@ -77,6 +77,7 @@
 //! | `macros` (default) | the attribute |
 //! | `redis` (default) | `redis://` URLs, and fenced writes to data in Redis |
 //! | `postgres` | `postgres://` URLs: locks in a table; locks in a transaction, and fenced writes to data in PostgreSQL |
+//! | `postgres-tls` | `postgres`, and verified TLS for it: `sslmode=verify-full` and its like |
 //! | `object_store` | fenced writes to objects in S3, GCS, Azure and the like |
 //! | `axum` | refusals as responses, and as the types that handlers return |
 //! | `actix-web` | refusals as actix-web errors and `HttpResponse` |

@@ -17,8 +17,8 @@ pub struct Authority {
 /// A server's certificate and its key, as PEM.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    pub(crate) certificate: String,
-    pub(crate) key: String,
+    certificate: String,
+    key: String,
 }
 
 impl Authority {
@@ -57,6 +57,16 @@ impl Authority {
         self.sign(params)
     }
 
+    /// Has an authority vouch for itself as a host, as `openssl req -x509` does.
+    #[must_use]
+    pub fn itself(host: &str) -> Identity {
+        let mut params = CertificateParams::new([host.to_owned()]).expect("it is the name of a host");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("there are random numbers");
+        let certificate = params.self_signed(&key).expect("the key is its own");
+        Identity { certificate: certificate.pem(), key: key.serialize_pem() }
+    }
+
     fn sign(&self, params: CertificateParams) -> Identity {
         let key = KeyPair::generate().expect("there are random numbers");
         let certificate = params.signed_by(&key, &self.issuer).expect("an authority signs");
@@ -71,6 +81,12 @@ impl Drop for Authority {
 }
 
 impl Identity {
+    /// The certificate.
+    #[must_use]
+    pub fn certificate(&self) -> &str {
+        &self.certificate
+    }
+
     /// Puts both into a directory of a server's user, for whom alone the key is.
     pub(crate) fn write(&self, directory: &Path) {
         write_private(&directory.join("server.crt"), &self.certificate);

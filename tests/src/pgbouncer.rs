@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use crate::Identity;
 use crate::postgres_programs::{command, free_port, scratch, show_log};
 use crate::postgres_server::connect;
 
@@ -21,11 +22,29 @@ pub struct PgBouncer {
 impl PgBouncer {
     /// Starts one before the server at a loopback port, and waits until it answers.
     pub async fn start(server: u16) -> Self {
+        Self::start_in(scratch("pgbouncer"), server, "").await
+    }
+
+    /// Starts one that speaks TLS as `identity`, with the clients that ask for it.
+    pub async fn start_secured(server: u16, identity: &Identity) -> Self {
         let directory = scratch("pgbouncer");
+        identity.write(&directory);
+        let place = directory.display();
+        let settings = format!(
+            "client_tls_sslmode = allow\nclient_tls_cert_file = {place}/server.crt\n\
+             client_tls_key_file = {place}/server.key\n"
+        );
+        Self::start_in(directory, server, &settings).await
+    }
+
+    async fn start_in(directory: PathBuf, server: u16, further: &str) -> Self {
         for _ in 0..10 {
             let port = free_port();
-            let mut bouncer =
-                Self { process: spawn(&directory, server, port), port, directory: directory.clone() };
+            let mut bouncer = Self {
+                process: spawn(&directory, server, port, further),
+                port,
+                directory: directory.clone(),
+            };
             if bouncer.answers().await {
                 return bouncer;
             }
@@ -70,12 +89,12 @@ impl Drop for PgBouncer {
     }
 }
 
-fn spawn(directory: &Path, server: u16, port: u16) -> Child {
+fn spawn(directory: &Path, server: u16, port: u16, further: &str) -> Child {
     let settings = format!(
         "[databases]\n* = host=127.0.0.1 port={server} user=app\n\
          [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n\
          auth_type = any\nadmin_users = app\npool_mode = transaction\ndefault_pool_size = 20\nmax_client_conn = 1000\n\
-         server_login_retry = 0.2\nserver_connect_timeout = 5\nlogfile = {}\n",
+         server_login_retry = 0.2\nserver_connect_timeout = 5\nlogfile = {}\n{further}",
         directory.join("log").display()
     );
     let file = directory.join("pgbouncer.ini");

@@ -13,7 +13,9 @@ use lockrt::{
     Attempt, Backend as _, LockError, LockManager, LockPolicy, Outcome, Postgres, Released, Renewed,
     SetupError,
 };
-use lockrt_tests::{PostgresServer, SecuredPostgres, Tap, granted, key, refused, soon, until};
+use lockrt_tests::{
+    Authority, PgBouncer, PostgresServer, SecuredPostgres, Tap, granted, key, refused, soon, until,
+};
 
 const TTL: Duration = Duration::from_secs(30);
 const POLICY: LockPolicy = LockPolicy::new(TTL).named("export");
@@ -120,6 +122,19 @@ async fn an_address_in_the_certificate_is_a_host_too() {
     at(&secured.url().replace(SecuredPostgres::HOST, "127.0.0.1")).migrate().await.unwrap();
 }
 
+/// The commonest one that is made by hand, trusted by its own file.
+#[tokio::test]
+async fn a_certificate_of_an_authority_is_no_servers() {
+    let itself = Authority::itself(SecuredPostgres::HOST);
+    let secured = SecuredPostgres::start_as(|authority| {
+        std::fs::write(authority.file(), itself.certificate()).unwrap();
+        itself
+    })
+    .await;
+    let said = untrusted(&secured.url()).await;
+    assert!(said.contains("is that of an authority"), "{said}");
+}
+
 #[tokio::test]
 async fn a_certificate_that_has_expired_is_refused() {
     let secured = SecuredPostgres::start_as(|authority| authority.expired(SecuredPostgres::HOST)).await;
@@ -219,6 +234,24 @@ async fn a_system_that_trusts_nobody_and_a_file_that_is_not_there_are_refused_at
         "{refusal}"
     );
     run_again(TEST, "postgres://h/d?sslmode=require", Path::new("/dev/null")).await;
+}
+
+#[tokio::test]
+async fn a_pooler_speaks_tls_as_a_server_does() {
+    let (server, authority) = (PostgresServer::start().await, Authority::create());
+    let pooler = PgBouncer::start_secured(server.port(), &authority.identity("localhost")).await;
+    let tap = Tap::start(pooler.port()).await;
+    let (host, file) = (format!("localhost:{}", tap.port()), authority.file());
+    let url = format!(
+        "postgres://app@{host}/app?hostaddr=127.0.0.1&pooler=transaction&sslmode=verify-full&sslrootcert={}",
+        file.display()
+    );
+    let (client, holder) = (at(&url), claim(&key("orders"), TTL));
+    granted(&client, &holder).await;
+    assert_eq!(client.release(&holder).await.unwrap(), Released::Freed);
+    assert!(tap.sent().iter().all(|sent| sent[..8] == SSL_REQUEST && sent[8] == HANDSHAKE));
+    let said = untrusted(&url.replace("localhost", "other.lockrt.test")).await;
+    assert!(said.contains("for another host"), "{said}");
 }
 
 #[tokio::test]

@@ -100,6 +100,11 @@ pub(crate) fn wrong_with_server(error: &(dyn std::error::Error + 'static)) -> Op
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                 "its certificate is not valid yet; set the clocks of both machines"
             }
+            // The library has no kind for it.
+            CertificateError::Other(other) if other.to_string() == "CaUsedAsEndEntity" => {
+                "its certificate is that of an authority, as a self-signed one mostly is; sign one for the server \
+                 with it"
+            }
             other => {
                 return Some(format!("its certificate cannot be accepted ({other}); give it a better one"));
             }
