@@ -45,33 +45,37 @@ impl Authority {
     /// Signs a certificate for a host.
     #[must_use]
     pub fn identity(&self, host: &str) -> Identity {
-        self.sign(CertificateParams::new([host.to_owned()]).expect("it is the name of a host"))
+        self.sign(&params(host))
     }
 
     /// Signs a certificate for a host that was good until the year 2001.
     #[must_use]
     pub fn expired(&self, host: &str) -> Identity {
-        let mut params = CertificateParams::new([host.to_owned()]).expect("it is the name of a host");
+        let mut params = params(host);
         params.not_before = rcgen::date_time_ymd(2000, 1, 1);
         params.not_after = rcgen::date_time_ymd(2001, 1, 1);
-        self.sign(params)
+        self.sign(&params)
     }
 
     /// Has an authority vouch for itself as a host, as `openssl req -x509` does.
     #[must_use]
     pub fn itself(host: &str) -> Identity {
-        let mut params = CertificateParams::new([host.to_owned()]).expect("it is the name of a host");
+        let mut params = params(host);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().expect("there are random numbers");
         let certificate = params.self_signed(&key).expect("the key is its own");
         Identity { certificate: certificate.pem(), key: key.serialize_pem() }
     }
 
-    fn sign(&self, params: CertificateParams) -> Identity {
+    fn sign(&self, params: &CertificateParams) -> Identity {
         let key = KeyPair::generate().expect("there are random numbers");
         let certificate = params.signed_by(&key, &self.issuer).expect("an authority signs");
         Identity { certificate: certificate.pem(), key: key.serialize_pem() }
     }
+}
+
+fn params(host: &str) -> CertificateParams {
+    CertificateParams::new([host.to_owned()]).expect("it is the name of a host")
 }
 
 impl Drop for Authority {

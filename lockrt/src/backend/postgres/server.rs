@@ -64,13 +64,18 @@ impl Server {
 
     /// A connection, and what carries it out.
     pub(crate) async fn connect(&self) -> Result<(Client, Driver), BackendError> {
-        let connected = self.config.connect(self.connector.clone()).await;
+        let connected = self.config.connect(self.connector()).await;
         connected.map_err(|error| self.untrusted(&error).unwrap_or_else(|| failure::before_sending(&error)))
     }
 
     /// Asks for the end of a statement, on a connection of its own.
     pub(crate) async fn cancel(&self, statement: &CancelToken) -> Result<(), Error> {
-        statement.cancel_query(self.connector.clone()).await
+        statement.cancel_query(self.connector()).await
+    }
+
+    #[cfg_attr(not(feature = "postgres-tls"), allow(clippy::clone_on_copy, reason = "as with the feature"))]
+    fn connector(&self) -> Connector {
+        self.connector.clone()
     }
 
     /// That TLS was not to be had, which another try does not change.
@@ -170,7 +175,9 @@ mod tests {
             ("broken", Some(broken), "a certificate in it that is none"),
         ] {
             let path = directory.join(name);
-            content.iter().for_each(|content| std::fs::write(&path, content).unwrap());
+            if let Some(content) = content {
+                std::fs::write(&path, content).unwrap();
+            }
             let said = refusal("postgres://h?sslmode=require", Some(&path));
             assert!(said.contains(reason) && said.contains(name), "{said}");
         }
