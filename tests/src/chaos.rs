@@ -16,6 +16,7 @@ mod history;
 mod ledger;
 mod nemesis;
 mod options;
+mod raw;
 mod record;
 mod row;
 mod scene;

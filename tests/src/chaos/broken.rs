@@ -3,39 +3,55 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lockrt::{
-    Attempt, Backend, BackendError, Capabilities, Claim, FencingToken, Redis, Released, Renewed, SetupError,
-};
-use redis::Client;
+use lockrt::{Attempt, Backend, BackendError, Capabilities, Claim, FencingToken, Released, Renewed};
+
+use super::raw::Raw;
 
 /// How a worker is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Break {
-    /// It deletes the key at release, whoever holds it.
-    ReleaseByDel,
+    /// It takes every refusal for a grant.
+    NoLock,
+    /// It says that it has renewed, and does not.
+    NoRenewal,
+    /// It says that it has released, and does not.
+    NoRelease,
+    /// It frees the lock at release, whoever holds it.
+    ReleaseOfOthers,
     /// It counts its lease from a moment after the request left.
     LateDeadline,
     /// It numbers its own grants.
     OwnTokens,
     /// Its store takes every write for one of the newest holder.
     BlindStore,
-    /// Its keys never expire, and it does not delete them.
-    EndlessKeys,
+    /// Its locks never expire, and it does not free them.
+    EndlessLocks,
 }
 
 impl Break {
     /// All of them.
-    pub(super) const ALL: [Self; 5] =
-        [Self::ReleaseByDel, Self::LateDeadline, Self::OwnTokens, Self::BlindStore, Self::EndlessKeys];
+    pub(super) const ALL: [Self; 8] = [
+        Self::NoLock,
+        Self::NoRenewal,
+        Self::NoRelease,
+        Self::ReleaseOfOthers,
+        Self::LateDeadline,
+        Self::OwnTokens,
+        Self::BlindStore,
+        Self::EndlessLocks,
+    ];
 
     /// Its name in arguments.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::ReleaseByDel => "release-by-del",
+            Self::NoLock => "no-lock",
+            Self::NoRenewal => "no-renewal",
+            Self::NoRelease => "no-release",
+            Self::ReleaseOfOthers => "release-of-others",
             Self::LateDeadline => "late-deadline",
             Self::OwnTokens => "own-tokens",
             Self::BlindStore => "blind-store",
-            Self::EndlessKeys => "endless-keys",
+            Self::EndlessLocks => "endless-locks",
         }
     }
 }
@@ -43,20 +59,18 @@ impl Break {
 /// How much of its ttl a worker with a late deadline does not tell the server.
 const LATE: Duration = Duration::from_millis(440);
 
-/// Redis behind a client that is broken, or not.
+/// A backend whose client is broken, or not.
 #[derive(Debug)]
-pub(super) struct Broken {
-    redis: Redis,
-    /// For calls that no honest client makes.
-    raw: Client,
+pub(super) struct Broken<B> {
+    backend: B,
+    raw: Raw,
     how: Option<Break>,
     grants: AtomicU64,
 }
 
-impl Broken {
-    pub(super) fn new(url: &str, how: Option<Break>) -> Result<Self, SetupError> {
-        let raw = Client::open(url).expect("the URL is well-formed");
-        Ok(Self { redis: Redis::from_url(url)?, raw, how, grants: AtomicU64::new(1) })
+impl<B: Backend> Broken<B> {
+    pub(super) fn new(backend: B, raw: Raw, how: Option<Break>) -> Self {
+        Self { backend, raw, how, grants: AtomicU64::new(1) }
     }
 
     /// The claim that the server is told of.
@@ -67,27 +81,25 @@ impl Broken {
         }
     }
 
-    async fn raw(&self, command: &str, claim: &Claim) -> Result<(), BackendError> {
-        let failed = |error: redis::RedisError| BackendError::unknown(error.to_string());
-        let mut raw = self.raw.get_multiplexed_async_connection().await.map_err(failed)?;
-        redis::cmd(command).arg(claim.key().as_str()).query_async(&mut raw).await.map_err(failed)
+    /// A grant that no server has numbered.
+    fn granted(&self) -> Attempt {
+        let number = self.grants.fetch_add(1, Ordering::Relaxed);
+        Attempt::Granted { fencing: Some(FencingToken::new(number)) }
     }
 }
 
-impl Backend for Broken {
+impl<B: Backend> Backend for Broken<B> {
     fn capabilities(&self) -> &Capabilities {
-        self.redis.capabilities()
+        self.backend.capabilities()
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt, BackendError> {
-        let attempt = self.redis.try_acquire(&self.told(claim)).await?;
+        let attempt = self.backend.try_acquire(&self.told(claim)).await?;
         match (attempt, self.how) {
-            (Attempt::Granted { .. }, Some(Break::OwnTokens)) => {
-                let number = self.grants.fetch_add(1, Ordering::Relaxed);
-                Ok(Attempt::Granted { fencing: Some(FencingToken::new(number)) })
-            }
-            (Attempt::Granted { .. }, Some(Break::EndlessKeys)) => {
-                self.raw("PERSIST", claim).await?;
+            (Attempt::Held { .. }, Some(Break::NoLock)) => Ok(self.granted()),
+            (Attempt::Granted { .. }, Some(Break::OwnTokens)) => Ok(self.granted()),
+            (Attempt::Granted { .. }, Some(Break::EndlessLocks)) => {
+                self.raw.perpetuate(claim).await?;
                 Ok(attempt)
             }
             _ => Ok(attempt),
@@ -95,22 +107,26 @@ impl Backend for Broken {
     }
 
     async fn renew(&self, claims: &[&Claim]) -> Vec<Renewed> {
+        if self.how == Some(Break::NoRenewal) {
+            return claims.iter().map(|_| Renewed::Extended).collect();
+        }
         let told: Vec<_> = claims.iter().map(|claim| self.told(claim)).collect();
-        self.redis.renew(&told.iter().collect::<Vec<_>>()).await
+        self.backend.renew(&told.iter().collect::<Vec<_>>()).await
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released, BackendError> {
-        match self.how {
-            Some(Break::ReleaseByDel) => {
-                self.raw("DEL", claim).await?;
-                Ok(Released::Freed)
-            }
-            Some(Break::EndlessKeys) => Ok(Released::Freed),
-            _ => self.redis.release(claim).await,
+        if matches!(self.how, Some(Break::NoRelease | Break::EndlessLocks)) {
+            return Ok(Released::Freed);
         }
+        let released = self.backend.release(claim).await?;
+        if released == Released::NotHeld && self.how == Some(Break::ReleaseOfOthers) {
+            self.raw.seize(claim).await?;
+            return self.backend.release(claim).await;
+        }
+        Ok(released)
     }
 
     async fn freed(&self, claim: &Claim) {
-        self.redis.freed(claim).await;
+        self.backend.freed(claim).await;
     }
 }

@@ -29,7 +29,7 @@ pub(super) enum Class {
     ServerBusy,
     /// Scripts are forgotten and connections closed by the lock server.
     Forgetful,
-    /// Every key of the lock server is deleted, or every fence key.
+    /// Every lock of the lock server is deleted, or what keeps its last tokens.
     Flushed,
     /// Three calls of ten are dropped on their way.
     Cancelled,
@@ -59,14 +59,22 @@ impl Class {
         Self::FailedOver,
     ];
 
-    /// Those of PostgreSQL. What happens to workers alone is the same there.
-    pub(super) const POSTGRES: [Self; 7] = [
+    /// Those of PostgreSQL. It has no scripts to forget, and does not come back empty.
+    pub(super) const POSTGRES: [Self; 15] = [
         Self::Baseline,
-        Self::SessionsEnded,
-        Self::ServerKilled,
+        Self::WorkersStopped,
+        Self::WorkersKilled,
         Self::ServerStopped,
+        Self::ServerKilled,
+        Self::SessionsEnded,
         Self::CutOff,
+        Self::OneWay,
+        Self::Latency,
         Self::Reset,
+        Self::ServerBusy,
+        Self::Cancelled,
+        Self::RuntimesDropped,
+        Self::Flushed,
         Self::FailedOver,
     ];
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use redis::RedisResult;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::arena::Arena;
 use super::checks::{disorder, early, late, lost, overlaps, recovery_ns, repeated};
@@ -26,8 +26,11 @@ const PROGRESS: Duration = Duration::from_secs(10);
 /// At least so many blows in each class, however short it is.
 const BLOWS: u32 = 2;
 
-/// How long a key without a holder may stay.
-const EXPIRED: Duration = TTL.saturating_add(Duration::from_secs(1));
+/// When all that a fault has left behind has ended by itself: a ttl, and an attempt that arrives late.
+const ENDED: Duration = TTL.saturating_add(Duration::from_millis(300));
+
+/// How long a key without a holder may stay. It is less than the ttl, since after that no lock is left.
+const RELEASED: Duration = Duration::from_millis(300);
 
 /// Runs everything, prints the table, and fails if anything was found.
 pub(super) fn direct(plan: &Plan) -> ExitCode {
@@ -75,7 +78,7 @@ async fn judge(scene: Scene, plan: &Plan, mut dice: Dice) -> Result<Row, String>
     let (blows, load) = harass(scene, &mut arena, plan, &mut dice).await?;
     let recovery_ms = recover(&mut arena).await?;
     arena.quiesce().await?;
-    let left = arena.locks.left(EXPIRED).await?;
+    let left = arena.locks.left(RELEASED).await?;
     let (queues, leaks): (Vec<_>, Vec<_>) = left.into_iter().partition(|left| left.is_passing_queue);
     let [lost_plain, lost_fenced] = count(&arena).await.map_err(|error| error.to_string())?;
     arena.close().await?;
@@ -107,11 +110,12 @@ async fn judge(scene: Scene, plan: &Plan, mut dice: Dice) -> Result<Row, String>
 }
 
 /// Ends all faults, and waits until every hot key has been granted again, to a worker or to somebody
-/// who asks for it now: how long that took.
+/// who asks for it now: how long that took. Afterwards no lock is left of the time before.
 async fn recover(arena: &mut Arena) -> Result<Option<u64>, String> {
     heal(arena).await;
-    let healed_ns = now_ns();
+    let (healed, healed_ns) = (Instant::now(), now_ns());
     let mut grants = visit(&arena.locks.url_at(arena.locks.port())).await?;
+    sleep_until(healed + ENDED).await;
     grants.extend_from_slice(&arena.recorder.history().grants);
     Ok(recovery_ns(&grants, Spot::hot(), healed_ns).map(|ns| ns / 1_000_000))
 }

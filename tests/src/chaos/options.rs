@@ -6,7 +6,7 @@ use std::time::Duration;
 use lexopt::{Arg, Parser, ValueExt};
 
 use super::broken::Break;
-use super::scene::{Scene, Store};
+use super::scene::Scene;
 use super::worker::Orders;
 
 /// The program's two sides.
@@ -61,13 +61,8 @@ impl Options {
                 other => return Err(other.unexpected()),
             }
         }
-        // Workers are broken on Redis only.
-        let offered = |scene: &Scene| plan.how.is_none() || scene.store == Store::Redis;
         if plan.scenes.is_empty() {
-            plan.scenes.extend(Scene::all().filter(offered));
-        }
-        if let Some(scene) = plan.scenes.iter().find(|scene| !offered(scene)) {
-            return Err(format!("workers cannot be broken in `{scene}`").into());
+            plan.scenes.extend(Scene::all());
         }
         if let Some(minutes) = minutes {
             let classes = u32::try_from(plan.scenes.len()).unwrap_or(u32::MAX);

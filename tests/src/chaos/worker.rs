@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use lockrt::{LockManager, Postgres, SetupError};
+use lockrt::{LockManager, Postgres, Redis, SetupError};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::broken::{Break, Broken};
 use super::ledger::Ledger;
+use super::raw::Raw;
 use super::record::{Record, tell};
 use super::task::{Bench, toil};
 use super::witness::Witness;
@@ -90,11 +91,10 @@ fn labour(orders: &Orders, mut commands: UnboundedReceiver<Command>) -> Result<(
 }
 
 fn manager(orders: &Orders) -> Result<LockManager, SetupError> {
-    let builder = LockManager::builder();
-    if orders.locks.starts_with("redis:") {
-        builder.build(Broken::new(&orders.locks, orders.how)?)
-    } else {
-        builder.build(Postgres::from_url(&orders.locks)?)
+    let (builder, url) = (LockManager::builder(), &orders.locks);
+    match Raw::at(url) {
+        raw @ Raw::Redis(_) => builder.build(Broken::new(Redis::from_url(url)?, raw, orders.how)),
+        raw @ Raw::Postgres(_) => builder.build(Broken::new(Postgres::from_url(url)?, raw, orders.how)),
     }
 }
 

@@ -36,6 +36,8 @@ impl PostgresLocks {
             Class::SessionsEnded => self.end_sessions(dice).await?,
             Class::ServerKilled => self.kill(dice).await,
             Class::ServerStopped => self.stop(dice).await,
+            Class::ServerBusy => self.busy(dice).await?,
+            Class::Flushed => self.flush(dice).await?,
             Class::FailedOver => self.fail_over(proxies, dice).await,
             // Not of PostgreSQL, or not of a server.
             _ => 0,
@@ -81,6 +83,25 @@ impl PostgresLocks {
         self.server.resume();
         pause(dice, 200..800).await;
         1
+    }
+
+    /// Somebody has locked the table: against writes, or against all.
+    async fn busy(&self, dice: &mut Dice) -> Result<u64, Error> {
+        let mode = if dice.within(0..2) == 0 { "EXCLUSIVE" } else { "ACCESS EXCLUSIVE" };
+        let raw = self.server.raw().await;
+        raw.batch_execute(&format!("BEGIN; LOCK TABLE lockrt_locks IN {mode} MODE")).await?;
+        pause(dice, 300..1_500).await;
+        raw.batch_execute("ROLLBACK").await?;
+        pause(dice, 200..600).await;
+        Ok(1)
+    }
+
+    async fn flush(&self, dice: &mut Dice) -> Result<u64, Error> {
+        let every = ["TRUNCATE lockrt_locks", "UPDATE lockrt_floor SET fence = 0"];
+        let flush = every[usize::from(dice.within(0..2) == 0)];
+        self.server.raw().await.batch_execute(flush).await?;
+        pause(dice, 200..800).await;
+        Ok(1)
     }
 
     /// The standby hears nothing more, the workers go on for a while on the old primary, and then find the
