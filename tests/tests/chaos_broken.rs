@@ -1,4 +1,4 @@
-//! The chaos run against workers that are broken on purpose: each is found out.
+//! The chaos run against workers that are broken on purpose: each is found out, on Redis and on PostgreSQL.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -7,12 +7,18 @@ use std::process::Command;
 /// How often chance may favour a broken worker.
 const TRIES: u64 = 4;
 
-/// Runs the workers broken like `how` under `class`, until a run fails with all of `complaints`.
+/// Runs the workers broken like `how` under `class` on each service, until a run fails with all of `complaints`.
 fn is_found_out(how: &str, class: &str, complaints: &[&str]) {
+    for scene in [class.to_owned(), format!("postgres-{class}")] {
+        is_found_out_in(&scene, how, complaints);
+    }
+}
+
+fn is_found_out_in(scene: &str, how: &str, complaints: &[&str]) {
     let mut told = String::new();
     for seed in 1..=TRIES {
         let mut chaos = Command::new(env!("CARGO_BIN_EXE_chaos"));
-        chaos.args(["--break", how, "--class", class, "--seed", &seed.to_string()]);
+        chaos.args(["--break", how, "--class", scene, "--seconds", "1", "--seed", &seed.to_string()]);
         let output = chaos.output().unwrap();
         told = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_ne!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
@@ -20,16 +26,30 @@ fn is_found_out(how: &str, class: &str, complaints: &[&str]) {
             return;
         }
     }
-    panic!("{how} went unnoticed {TRIES} times:\n{told}");
+    panic!("{how} went unnoticed {TRIES} times in {scene}:\n{told}");
 }
 
 #[test]
-fn a_release_of_whoever_holds_the_key_lets_two_in() {
-    is_found_out("release-by-del", "worker-stopped", &["grants while an earlier holder was still at work"]);
+fn a_refusal_that_is_taken_for_a_grant_lets_two_in() {
+    is_found_out("no-lock", "none", &["grants while an earlier holder was still at work"]);
 }
 
 #[test]
-fn a_lease_counted_from_too_late_outlives_its_key() {
+fn a_lease_that_goes_on_without_its_renewals_outlives_its_lock() {
+    is_found_out("no-renewal", "none", &["grants while an earlier holder was still at work"]);
+}
+
+#[test]
+fn a_release_of_whoever_holds_the_lock_lets_two_in() {
+    is_found_out(
+        "release-of-others",
+        "worker-stopped",
+        &["grants while an earlier holder was still at work"],
+    );
+}
+
+#[test]
+fn a_lease_counted_from_too_late_outlives_its_lock() {
     is_found_out("late-deadline", "none", &["grants while an earlier holder was still at work"]);
 }
 
@@ -48,6 +68,11 @@ fn a_store_that_does_not_compare_tokens_loses_updates() {
 }
 
 #[test]
-fn keys_that_nobody_holds_and_that_stay_are_leaks() {
-    is_found_out("endless-keys", "none", &["locks or managers left behind"]);
+fn one_lock_of_ten_that_lasts_to_its_ttl_in_place_of_a_release_is_a_leak() {
+    is_found_out("lost-release", "none", &["locks or managers left behind"]);
+}
+
+#[test]
+fn locks_that_nobody_holds_and_that_stay_are_leaks() {
+    is_found_out("endless-locks", "none", &["locks or managers left behind"]);
 }

@@ -70,10 +70,13 @@ impl Arena {
         Ok(())
     }
 
-    /// Lets the tasks of all workers come to their end, so that nobody holds a lock.
+    /// Lets the tasks of all workers come to their end. Then all of them lock something at the same time once
+    /// more, so that many locks have just been given back: each one that was not is still there.
     pub(super) async fn quiesce(&mut self) -> Result<(), String> {
         self.crew.order_all(Command::Stop);
-        self.wait("every worker has stopped its tasks", |history| history.idle == WORKERS).await
+        self.wait("every worker has stopped its tasks", |history| history.idle == WORKERS).await?;
+        self.crew.order_all(Command::Last);
+        self.wait("every worker is done", |history| history.done == WORKERS).await
     }
 
     /// Shuts every worker down, and ends everything.

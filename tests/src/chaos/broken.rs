@@ -14,8 +14,8 @@ pub(super) enum Break {
     NoLock,
     /// It says that it has renewed, and does not.
     NoRenewal,
-    /// It says that it has released, and does not.
-    NoRelease,
+    /// It says that it has released, and of every ten times once it does not.
+    LostRelease,
     /// It frees the lock at release, whoever holds it.
     ReleaseOfOthers,
     /// It counts its lease from a moment after the request left.
@@ -33,7 +33,7 @@ impl Break {
     pub(super) const ALL: [Self; 8] = [
         Self::NoLock,
         Self::NoRenewal,
-        Self::NoRelease,
+        Self::LostRelease,
         Self::ReleaseOfOthers,
         Self::LateDeadline,
         Self::OwnTokens,
@@ -46,7 +46,7 @@ impl Break {
         match self {
             Self::NoLock => "no-lock",
             Self::NoRenewal => "no-renewal",
-            Self::NoRelease => "no-release",
+            Self::LostRelease => "lost-release",
             Self::ReleaseOfOthers => "release-of-others",
             Self::LateDeadline => "late-deadline",
             Self::OwnTokens => "own-tokens",
@@ -65,12 +65,13 @@ pub(super) struct Broken<B> {
     backend: B,
     raw: Raw,
     how: Option<Break>,
-    grants: AtomicU64,
+    /// How many grants it has numbered, or how many releases it has seen.
+    number: AtomicU64,
 }
 
 impl<B: Backend> Broken<B> {
     pub(super) fn new(backend: B, raw: Raw, how: Option<Break>) -> Self {
-        Self { backend, raw, how, grants: AtomicU64::new(1) }
+        Self { backend, raw, how, number: AtomicU64::new(1) }
     }
 
     /// The claim that the server is told of.
@@ -81,10 +82,22 @@ impl<B: Backend> Broken<B> {
         }
     }
 
+    fn number(&self) -> u64 {
+        self.number.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// A grant that no server has numbered.
     fn granted(&self) -> Attempt {
-        let number = self.grants.fetch_add(1, Ordering::Relaxed);
-        Attempt::Granted { fencing: Some(FencingToken::new(number)) }
+        Attempt::Granted { fencing: Some(FencingToken::new(self.number())) }
+    }
+
+    /// Whether the server is not told of this release.
+    fn keeps(&self) -> bool {
+        match self.how {
+            Some(Break::EndlessLocks) => true,
+            Some(Break::LostRelease) => self.number().is_multiple_of(10),
+            _ => false,
+        }
     }
 }
 
@@ -115,7 +128,7 @@ impl<B: Backend> Backend for Broken<B> {
     }
 
     async fn release(&self, claim: &Claim) -> Result<Released, BackendError> {
-        if matches!(self.how, Some(Break::NoRelease | Break::EndlessLocks)) {
+        if self.keeps() {
             return Ok(Released::Freed);
         }
         let released = self.backend.release(claim).await?;

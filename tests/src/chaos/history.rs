@@ -74,6 +74,7 @@ pub(super) struct History {
     pub(super) cancelled: u64,
     pub(super) drops_with_guards: u64,
     pub(super) idle: usize,
+    pub(super) done: usize,
     pub(super) closed: usize,
     pub(super) unclean: usize,
     pub(super) troubles: Vec<String>,
@@ -124,6 +125,7 @@ impl History {
                 self.stalls.push(Stall { place: teller.place, from_ns, to_ns });
             }
             Record::Idle => self.idle += 1,
+            Record::Done => self.done += 1,
             Record::Closed { clean } => {
                 self.closed += 1;
                 self.unclean += usize::from(!clean);

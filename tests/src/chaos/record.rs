@@ -30,6 +30,8 @@ pub(super) enum Record {
     Stalled { from_ns: u64, to_ns: u64 },
     /// Every task has ended; nobody holds a lock here.
     Idle,
+    /// Every task has locked something once more, and nobody holds a lock here again.
+    Done,
     /// The manager has shut down, with nothing left or with something.
     Closed { clean: bool },
     /// The worker cannot go on as it should.

@@ -1,6 +1,7 @@
 //! The keys that the workers fight over.
 
 use std::fmt;
+use std::ops::Range;
 use std::time::Duration;
 
 use lockrt::LockKey;
@@ -35,7 +36,15 @@ impl Spot {
 
     /// A hot key seven times of ten.
     pub(super) fn draw(dice: &mut Dice) -> Self {
-        let keys = if dice.within(0..10) < 7 { 0..HOT } else { HOT..HOT + COLD };
+        if dice.within(0..10) < 7 { Self::within(0..HOT, dice) } else { Self::cold(dice) }
+    }
+
+    /// One of the others.
+    pub(super) fn cold(dice: &mut Dice) -> Self {
+        Self::within(HOT..HOT + COLD, dice)
+    }
+
+    fn within(keys: Range<u16>, dice: &mut Dice) -> Self {
         let key = dice.within(keys.start.into()..keys.end.into());
         Self(u16::try_from(key).unwrap_or_default())
     }

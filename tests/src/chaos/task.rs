@@ -93,14 +93,28 @@ pub(super) async fn toil(bench: Arc<Bench>, mut dice: Dice, goes_round: bool) {
         if let Some(spot) = round.next().filter(|_| goes_round) {
             job = Job { spot, wait: Some(LONGEST_WAIT), ..job };
         }
-        let call = bench.carry_out(job);
+        bench.take_on(job, &mut dice).await;
+        sleep(Duration::from_millis(dice.within(0..20))).await;
+    }
+}
+
+/// Locks something that hardly anybody wants, once, as all others do now.
+pub(super) async fn last(bench: Arc<Bench>, mut dice: Dice) {
+    let (spot, job) = (Spot::cold(&mut dice), Job::draw(&mut dice));
+    bench.take_on(Job { spot, work: TICK, wait: None, ..job }, &mut dice).await;
+}
+
+impl Bench {
+    /// Carries a job out, or drops it on its way.
+    async fn take_on(&self, job: Job, dice: &mut Dice) {
+        let call = self.carry_out(job);
         let done = match dice.within(0..20) {
-            0..3 if bench.cancels => {
+            0..3 if self.cancels => {
                 let polls = usize::try_from(dice.within(0..6)).unwrap_or_default();
                 let linger = Duration::from_millis(dice.within(0..5));
                 polled(polls, call, sleep(linger)).await.is_some()
             }
-            3..6 if bench.cancels => timeout(Duration::from_millis(dice.within(0..40)), call).await.is_ok(),
+            3..6 if self.cancels => timeout(Duration::from_millis(dice.within(0..40)), call).await.is_ok(),
             _ => {
                 call.await;
                 true
@@ -109,11 +123,8 @@ pub(super) async fn toil(bench: Arc<Bench>, mut dice: Dice, goes_round: bool) {
         if !done {
             tell(&Record::Cancelled);
         }
-        sleep(Duration::from_millis(dice.within(0..20))).await;
     }
-}
 
-impl Bench {
     async fn carry_out(&self, job: Job) {
         let (key, policy) = (job.spot.key(), job.policy());
         let ask = Ask::new(job);

@@ -9,12 +9,13 @@ use std::time::Duration;
 use lockrt::{LockManager, Postgres, Redis, SetupError};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::JoinHandle;
 
 use super::broken::{Break, Broken};
 use super::ledger::Ledger;
 use super::raw::Raw;
 use super::record::{Record, tell};
-use super::task::{Bench, toil};
+use super::task::{Bench, last, toil};
 use super::witness::Witness;
 use crate::Dice;
 
@@ -42,15 +43,20 @@ pub(super) enum Command {
     Drop,
     /// Let the tasks come to their end.
     Stop,
+    /// Have each task lock something once more.
+    Last,
     /// Shut down.
     Close,
 }
 
 impl Command {
+    const ALL: [Self; 4] = [Self::Drop, Self::Stop, Self::Last, Self::Close];
+
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Drop => "drop",
             Self::Stop => "stop",
+            Self::Last => "last",
             Self::Close => "close",
         }
     }
@@ -127,12 +133,22 @@ async fn session(
         return Ok(Some(bench.guards.load(Ordering::Relaxed)));
     }
     bench.stopping.store(true, Ordering::Relaxed);
-    for task in &mut tasks {
-        task.await.map_err(|error| format!("a task has failed: {error}"))?;
-    }
+    ended(tasks).await?;
     watching.abort();
     tell(&Record::Idle);
+    if commands.recv().await == Some(Command::Last) {
+        let task = |_| tokio::spawn(last(Arc::clone(&bench), Dice::new(dice.roll())));
+        ended((0..TASKS).map(task).collect()).await?;
+        tell(&Record::Done);
+    }
     Ok(None)
+}
+
+async fn ended(tasks: Vec<JoinHandle<()>>) -> Result<(), String> {
+    for task in tasks {
+        task.await.map_err(|error| format!("a task has failed: {error}"))?;
+    }
+    Ok(())
 }
 
 fn runtime(one_thread: bool) -> std::io::Result<Runtime> {
@@ -148,8 +164,7 @@ fn commands() -> UnboundedReceiver<Command> {
     let (told, commands) = unbounded_channel();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            let command =
-                [Command::Drop, Command::Stop, Command::Close].into_iter().find(|c| c.word() == line);
+            let command = Command::ALL.into_iter().find(|command| command.word() == line);
             if let Some(command) = command {
                 let _ = told.send(command);
             }
