@@ -109,8 +109,8 @@ impl<B: Backend> Backend for Broken<B> {
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt, BackendError> {
         let attempt = self.backend.try_acquire(&self.told(claim)).await?;
         match (attempt, self.how) {
-            (Attempt::Held { .. }, Some(Break::NoLock)) => Ok(self.granted()),
-            (Attempt::Granted { .. }, Some(Break::OwnTokens)) => Ok(self.granted()),
+            (Attempt::Held { .. }, Some(Break::NoLock))
+            | (Attempt::Granted { .. }, Some(Break::OwnTokens)) => Ok(self.granted()),
             (Attempt::Granted { .. }, Some(Break::EndlessLocks)) => {
                 self.raw.perpetuate(claim).await?;
                 Ok(attempt)

@@ -35,13 +35,15 @@ pub(super) enum Class {
     Cancelled,
     /// Workers drop their runtime with all tasks and guards in it.
     RuntimesDropped,
+    /// The lock server's clock is set ahead or back, by seconds or by up to an hour.
+    ClockStepped,
     /// A replica, or standby, that misses the last writes takes over.
     FailedOver,
 }
 
 impl Class {
     /// Those of Redis, in the order in which they are run.
-    pub(super) const REDIS: [Self; 15] = [
+    pub(super) const REDIS: [Self; 16] = [
         Self::Baseline,
         Self::WorkersStopped,
         Self::WorkersKilled,
@@ -56,11 +58,12 @@ impl Class {
         Self::RuntimesDropped,
         Self::ServerEmptied,
         Self::Flushed,
+        Self::ClockStepped,
         Self::FailedOver,
     ];
 
     /// Those of PostgreSQL. It has no scripts to forget, and does not come back empty.
-    pub(super) const POSTGRES: [Self; 15] = [
+    pub(super) const POSTGRES: [Self; 16] = [
         Self::Baseline,
         Self::WorkersStopped,
         Self::WorkersKilled,
@@ -75,6 +78,7 @@ impl Class {
         Self::Cancelled,
         Self::RuntimesDropped,
         Self::Flushed,
+        Self::ClockStepped,
         Self::FailedOver,
     ];
 
@@ -97,14 +101,15 @@ impl Class {
             Self::Flushed => "flushed",
             Self::Cancelled => "cancelled",
             Self::RuntimesDropped => "runtime-dropped",
+            Self::ClockStepped => "clock-stepped",
             Self::FailedOver => "failed-over",
         }
     }
 
-    /// Whether the lock server forgets locks that are held, so that two holders are to be expected
-    /// and only a fence keeps them from harm.
-    pub(super) fn loses_data(self) -> bool {
-        matches!(self, Self::ServerEmptied | Self::Flushed | Self::FailedOver)
+    /// Whether the lock server forgets locks that are held, or ends them early, so that two holders are to be
+    /// expected and only a fence keeps them from harm.
+    pub(super) fn loses_locks(self) -> bool {
+        matches!(self, Self::ServerEmptied | Self::Flushed | Self::ClockStepped | Self::FailedOver)
     }
 
     /// Whether somebody who waits may stand in a queue after he is gone: killed, or let in by a server

@@ -97,7 +97,7 @@ async fn judge(scene: Scene, plan: &Plan, mut dice: Dice) -> Result<Row, String>
         lost_fenced,
         refused: history.refused,
         repeated_tokens: repeated(&history.grants),
-        falling_tokens: disorder(&history.grants, scene.class.loses_data()),
+        falling_tokens: disorder(&history.grants, scene.class.loses_locks()),
         early_waits: early(&history.waits),
         late_waits: late.len() as u64,
         latest: latest.map(|(late_ns, wait)| format!("{} ms late, {wait:?}", late_ns / 1_000_000)),

@@ -46,7 +46,7 @@ impl Row {
         let (scene, class) = (self.scene, self.scene.class);
         let none = |count: u64, what: &str| (count > 0).then(|| format!("{scene}: {count} {what}"));
         let some = |count: u64, what: &str| (count == 0).then(|| format!("{scene}: no {what}"));
-        let overlaps = if class.loses_data() { 0 } else { self.overlaps };
+        let overlaps = if class.loses_locks() { 0 } else { self.overlaps };
         let queues = if class.leaves_queues() { 0 } else { self.queues };
         let injections = if class == Class::Baseline { 1 } else { self.injections };
         let refused = if class.must_be_refused() { self.refused } else { 1 };

@@ -12,7 +12,7 @@ use self::postgres::PostgresLocks;
 use self::redis::RedisLocks;
 use super::class::Class;
 use super::scene::{Scene, Store};
-use crate::{Dice, Proxy};
+use crate::{Dice, Proxy, SteppedClock};
 
 /// A service of either kind.
 #[derive(Debug)]
@@ -99,6 +99,23 @@ pub(super) struct Left {
 /// Lets the workers work on for some time.
 pub(super) async fn pause(dice: &mut Dice, ms: Range<u64>) {
     sleep(Duration::from_millis(dice.within(ms))).await;
+}
+
+/// Sets a server's clock ahead or back, as by an administrator.
+async fn step(clock: Option<&SteppedClock>, dice: &mut Dice) -> u64 {
+    let Some(clock) = clock else { return 0 };
+    let most = if dice.within(0..2) == 0 { 3 } else { 3_600 };
+    let by = i64::try_from(dice.within(1..most + 1)).unwrap_or(1);
+    clock.differ_by(if dice.within(0..2) == 0 { by } else { -by });
+    pause(dice, 200..1_000).await;
+    1
+}
+
+/// Has a server's clock show the true time again.
+fn put_right(clock: Option<&SteppedClock>) {
+    if let Some(clock) = clock {
+        clock.differ_by(0);
+    }
 }
 
 fn said(error: impl std::fmt::Display) -> String {

@@ -13,10 +13,10 @@ pub(in super::super) fn repeated(grants: &[Grant]) -> u64 {
 /// How many grants have a smaller token than one that came before them.
 ///
 /// A grant that was answered before another was asked for came before it, whatever the service has
-/// lost. Where it has lost nothing, uses exclude each other, and their order is that of the grants.
-pub(in super::super) fn disorder(grants: &[Grant], loses_data: bool) -> u64 {
+/// lost. Where it has lost no lock, uses exclude each other, and their order is that of the grants.
+pub(in super::super) fn disorder(grants: &[Grant], loses_locks: bool) -> u64 {
     let answered = order(grants, |grant| Some((grant.asked_ns, grant.answered_ns)));
-    if loses_data {
+    if loses_locks {
         return answered;
     }
     answered + order(grants, |grant| grant.used.map(|used| (used.first_ns, used.first_ns)))

@@ -4,22 +4,28 @@ use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 use tokio_postgres::Error;
 
-use super::{Left, pause};
+use super::{Left, pause, put_right, step};
 use crate::chaos::class::Class;
-use crate::{Dice, PostgresServer, Proxy};
+use crate::{Dice, PostgresServer, Proxy, SteppedClock};
 
 #[derive(Debug)]
 pub(in super::super) struct PostgresLocks {
     server: PostgresServer,
+    /// Its own clock, where that is to be stepped.
+    clock: Option<SteppedClock>,
     /// The standby that is to take over.
     spare: Option<PostgresServer>,
 }
 
 impl PostgresLocks {
     pub(super) async fn start(class: Class) -> Self {
-        let server = PostgresServer::start().await;
+        let clock = (class == Class::ClockStepped).then(SteppedClock::new);
+        let server = match &clock {
+            Some(clock) => PostgresServer::start_on(clock).await,
+            None => PostgresServer::start().await,
+        };
         let spare = if class == Class::FailedOver { Some(server.standby().await) } else { None };
-        Self { server, spare }
+        Self { server, clock, spare }
     }
 
     pub(super) fn port(&self) -> u16 {
@@ -38,6 +44,7 @@ impl PostgresLocks {
             Class::ServerStopped => self.stop(dice).await,
             Class::ServerBusy => self.busy(dice).await?,
             Class::Flushed => self.flush(dice).await?,
+            Class::ClockStepped => step(self.clock.as_ref(), dice).await,
             Class::FailedOver => self.fail_over(proxies, dice).await,
             // Not of PostgreSQL, or not of a server.
             _ => 0,
@@ -45,6 +52,7 @@ impl PostgresLocks {
     }
 
     pub(super) async fn heal(&mut self) {
+        put_right(self.clock.as_ref());
         self.server.revive().await;
     }
 

@@ -7,9 +7,9 @@ use redis::RedisResult;
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 
-use super::{Left, pause};
+use super::{Left, pause, put_right, step};
 use crate::chaos::class::Class;
-use crate::{Dice, Proxy, RedisServer};
+use crate::{Dice, Proxy, RedisServer, SteppedClock};
 
 /// How long a queue stays after the last look of a waiter: 4 s, and a ttl.
 const QUEUE_MS: i64 = 4_500;
@@ -17,6 +17,8 @@ const QUEUE_MS: i64 = 4_500;
 #[derive(Debug)]
 pub(in super::super) struct RedisLocks {
     server: RedisServer,
+    /// Its own clock, where that is to be stepped.
+    clock: Option<SteppedClock>,
     /// The replica that is to take over.
     spare: Option<RedisServer>,
 }
@@ -25,11 +27,13 @@ impl RedisLocks {
     pub(super) async fn start(class: Class) -> RedisResult<Self> {
         let start =
             || RedisServer::start_with(&["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"]);
-        let (server, spare) = (start(), (class == Class::FailedOver).then(start));
+        let clock = (class == Class::ClockStepped).then(SteppedClock::new);
+        let server = clock.as_ref().map_or_else(start, RedisServer::start_on);
+        let spare = (class == Class::FailedOver).then(start);
         if let Some(spare) = &spare {
             follow(spare, &server).await?;
         }
-        Ok(Self { server, spare })
+        Ok(Self { server, clock, spare })
     }
 
     pub(super) fn port(&self) -> u16 {
@@ -48,6 +52,7 @@ impl RedisLocks {
             Class::ServerBusy => self.busy(dice).await?,
             Class::Forgetful => self.forget(dice).await?,
             Class::Flushed => self.flush(dice).await?,
+            Class::ClockStepped => return Ok(step(self.clock.as_ref(), dice).await),
             Class::FailedOver => self.fail_over(proxies, dice).await?,
             // Not of Redis, or not of a server.
             _ => return Ok(0),
@@ -56,6 +61,7 @@ impl RedisLocks {
     }
 
     pub(super) fn heal(&self) {
+        put_right(self.clock.as_ref());
         self.server.resume();
     }
 
