@@ -5,7 +5,7 @@
 use std::process::Command;
 
 /// How often chance may favour a broken worker.
-const TRIES: u64 = 4;
+const TRIES: u64 = 8;
 
 /// Runs the workers broken like `how` under `class` on each service, until a run fails with all of `complaints`.
 fn is_found_out(how: &str, class: &str, complaints: &[&str]) {

@@ -18,6 +18,10 @@ const COLD: u16 = 1_000;
 /// How long each of them is locked, without renewal.
 pub(super) const TTL: Duration = Duration::from_millis(500);
 
+/// How long they are locked at last, when all faults have ended: longer than anybody needs to look for locks
+/// that were not given back.
+pub(super) const LAST_TTL: Duration = Duration::from_secs(3);
+
 /// One of the keys, the hot ones first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

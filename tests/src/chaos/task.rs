@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use super::ledger::Ledger;
 use super::record::{Cell, End, Record, now_ns, tell};
-use super::spot::{Spot, TTL};
+use super::spot::{LAST_TTL, Spot, TTL};
 use crate::{Dice, polled};
 
 /// How often a body looks at its lease while it works.
@@ -50,6 +50,7 @@ enum Style {
 struct Job {
     spot: Spot,
     style: Style,
+    ttl: Duration,
     /// How long its body works.
     work: Duration,
     /// How long it waits for the lock; none if it does not.
@@ -67,11 +68,11 @@ impl Job {
         let work_ms = if dice.within(0..100) == 0 { 400..900 } else { 5..80 };
         let work = Duration::from_millis(dice.within(work_ms));
         let wait = (dice.within(0..10) < 7).then(|| Duration::from_millis(dice.within(100..1_500)));
-        Self { spot, style, work, wait }
+        Self { spot, style, ttl: TTL, work, wait }
     }
 
     fn policy(&self) -> LockPolicy {
-        let policy = LockPolicy::new(TTL).named("chaos").require_fencing();
+        let policy = LockPolicy::new(self.ttl).named("chaos").require_fencing();
         let policy = match self.wait {
             Some(wait) => policy.wait(wait),
             None => policy,
@@ -101,7 +102,7 @@ pub(super) async fn toil(bench: Arc<Bench>, mut dice: Dice, goes_round: bool) {
 /// Locks something that hardly anybody wants, once, as all others do now.
 pub(super) async fn last(bench: Arc<Bench>, mut dice: Dice) {
     let (spot, job) = (Spot::cold(&mut dice), Job::draw(&mut dice));
-    bench.take_on(Job { spot, work: TICK, wait: None, ..job }, &mut dice).await;
+    bench.take_on(Job { spot, ttl: LAST_TTL, work: TICK, wait: None, ..job }, &mut dice).await;
 }
 
 impl Bench {
@@ -208,7 +209,7 @@ struct Ask {
 
 impl Ask {
     fn new(job: Job) -> Self {
-        let (limit, waits) = (job.wait.unwrap_or(TTL), job.wait.is_some());
+        let (limit, waits) = (job.wait.unwrap_or(job.ttl), job.wait.is_some());
         Self { asked_ns: now_ns(), limit, waits, ended: AtomicBool::new(false) }
     }
 
