@@ -16,7 +16,7 @@ pub(super) enum Break {
     NoRenewal,
     /// It says that it has released, and of every ten times once it does not.
     LostRelease,
-    /// It frees the lock at release, whoever holds it.
+    /// It repeats each release, whoever holds the lock by then.
     ReleaseOfOthers,
     /// It counts its lease from a moment after the request left.
     LateDeadline,
@@ -132,9 +132,9 @@ impl<B: Backend> Backend for Broken<B> {
             return Ok(Released::Freed);
         }
         let released = self.backend.release(claim).await?;
-        if released == Released::NotHeld && self.how == Some(Break::ReleaseOfOthers) {
+        if self.how == Some(Break::ReleaseOfOthers) {
             self.raw.seize(claim).await?;
-            return self.backend.release(claim).await;
+            self.backend.release(claim).await?;
         }
         Ok(released)
     }
