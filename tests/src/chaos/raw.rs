@@ -62,13 +62,12 @@ pub(super) struct Session {
 impl Session {
     async fn execute(&self, statement: &str, [key, owner]: [&str; 2]) -> Result<(), BackendError> {
         let mut client = self.client.lock().await;
-        let open = match client.take().filter(|client| !client.is_closed()) {
-            Some(open) => open,
-            None => {
-                let (opened, driver) = tokio_postgres::connect(&self.url, NoTls).await.map_err(failed)?;
-                tokio::spawn(driver);
-                opened
-            }
+        let open = if let Some(open) = client.take().filter(|client| !client.is_closed()) {
+            open
+        } else {
+            let (opened, driver) = tokio_postgres::connect(&self.url, NoTls).await.map_err(failed)?;
+            tokio::spawn(driver);
+            opened
         };
         let executed = client.insert(open).execute(statement, &[&key, &owner]).await;
         executed.map(drop).map_err(failed)
