@@ -101,20 +101,24 @@ pub(super) async fn pause(dice: &mut Dice, ms: Range<u64>) {
     sleep(Duration::from_millis(dice.within(ms))).await;
 }
 
+/// How far a clock is set ahead or back at most, in seconds.
+const FARTHEST: u64 = 3_600;
+
 /// Sets a server's clock ahead or back, as by an administrator.
 async fn step(clock: Option<&SteppedClock>, dice: &mut Dice) -> u64 {
     let Some(clock) = clock else { return 0 };
-    let most = if dice.within(0..2) == 0 { 3 } else { 3_600 };
+    let most = if dice.within(0..2) == 0 { 3 } else { FARTHEST };
     let by = i64::try_from(dice.within(1..most + 1)).unwrap_or(1);
     clock.differ_by(if dice.within(0..2) == 0 { by } else { -by });
     pause(dice, 200..1_000).await;
     1
 }
 
-/// Has a server's clock show the true time again.
-fn put_right(clock: Option<&SteppedClock>) {
+/// Sets a server's clock to a time at which every lease has ended. Set back it would keep what a client could not
+/// release, for as long as that.
+fn step_past(clock: Option<&SteppedClock>) {
     if let Some(clock) = clock {
-        clock.differ_by(0);
+        clock.differ_by(i64::try_from(FARTHEST + 10).unwrap_or(i64::MAX));
     }
 }
 

@@ -4,7 +4,7 @@ use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 use tokio_postgres::Error;
 
-use super::{Left, pause, put_right, step};
+use super::{Left, pause, step, step_past};
 use crate::chaos::class::Class;
 use crate::{Dice, PostgresServer, Proxy, SteppedClock};
 
@@ -52,7 +52,7 @@ impl PostgresLocks {
     }
 
     pub(super) async fn heal(&mut self) {
-        put_right(self.clock.as_ref());
+        step_past(self.clock.as_ref());
         self.server.revive().await;
     }
 

@@ -7,7 +7,7 @@ use redis::RedisResult;
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 
-use super::{Left, pause, put_right, step};
+use super::{Left, pause, step, step_past};
 use crate::chaos::class::Class;
 use crate::{Dice, Proxy, RedisServer, SteppedClock};
 
@@ -61,7 +61,7 @@ impl RedisLocks {
     }
 
     pub(super) fn heal(&self) {
-        put_right(self.clock.as_ref());
+        step_past(self.clock.as_ref());
         self.server.resume();
     }
 
