@@ -37,6 +37,32 @@ async fn a_queue_ends_soon_after_the_next_look_of_those_in_it() {
     }
 }
 
+#[tokio::test]
+async fn the_end_of_an_offer_concerns_only_the_first_in_the_queue() {
+    // Longer than offers are, so that none ends meanwhile.
+    const OFFER_MS: u64 = 20_000;
+    let server = RedisServer::start();
+    let client = Redis::from_url(&server.url()).unwrap();
+    let offered = format!("{}?", waiting_claim(&key("orders"), LONG).owner().wire());
+    let () = server.raw().await.pset_ex("orders", offered, OFFER_MS).await.unwrap();
+    for place in 0..12 {
+        let waiter = waiting_claim(&key("orders"), LONG);
+        // Once as a new one, and once as one that looks again.
+        for _ in 0..2 {
+            let attempt = client.try_acquire(&waiter).await.unwrap();
+            let Attempt::Held { free_in: Some(free_in) } = attempt else { panic!("{attempt:?}") };
+            // Some look for all behind them, so a long line costs no more than a short one.
+            if place < 8 {
+                assert!(free_in <= Duration::from_millis(OFFER_MS), "in place {place}: {free_in:?}");
+            } else {
+                assert_eq!(free_in, LONG, "in place {place}");
+            }
+        }
+    }
+    let left: u64 = server.raw().await.pttl("{orders}:queue").await.unwrap();
+    assert!(Duration::from_millis(left) > LONG, "the queue ends in {left} ms, before they look again");
+}
+
 async fn places(server: &RedisServer, key: &LockKey) -> u64 {
     server.raw().await.zcard(format!("{{lock:{}}}:queue", key.as_str())).await.unwrap()
 }
