@@ -118,7 +118,7 @@ fn answer(name: &str, words: &[String], refusal: Option<&str>) -> String {
         ("EVALSHA", Some(refusal)) => refusal.to_owned(),
         ("EVALSHA", None) if second.ends_with(":fencing") => "$16\r\n1700000000000000\r\n".to_owned(),
         ("EVALSHA", None) if second.ends_with(":queue") => ":1\r\n".to_owned(),
-        ("EVALSHA", None) => format!("*{keys}\r\n{}", ":1\r\n".repeat(keys)),
+        ("EVALSHA", None) => format!("${keys}\r\n{}\r\n", "1".repeat(keys)),
         // As before version 7, so that every call is a script.
         ("SET", _) => "-ERR syntax error\r\n".to_owned(),
         ("SCRIPT", _) => "$4\r\nsha1\r\n".to_owned(),

@@ -11,10 +11,10 @@ use redis::AsyncCommands as _;
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// How long the answer of each call is on the wire: `_`, `:1`; `$16`, a token; `*1`, `:1`; and `:1`.
+/// How long the answer of each call is on the wire: `_`, `:1`; `$16`, a token; `$1`, `1`; and `:1`.
 const FIRST_GRANT: u64 = 3 + 4;
 const GRANT: u64 = 5 + 18;
-const RENEWAL: u64 = 4 + 4;
+const RENEWAL: u64 = 4 + 3;
 const RELEASE: u64 = 4;
 
 async fn connected() -> (RedisServer, Proxy, Redis) {

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 /// How many leases one call renews at most.
-const BATCH: u64 = 128;
+const BATCH: u64 = 64;
 
 /// How many acquires are made at a time.
 const AT_A_TIME: u64 = 250;

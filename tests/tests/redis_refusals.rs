@@ -180,7 +180,7 @@ async fn a_user_who_may_call_scripts_but_not_write_is_refused_for_good() {
 #[tokio::test]
 async fn the_rights_that_the_refusal_names_are_enough() {
     let server = RedisServer::start();
-    let rights = "~* &* +get +set +del +pexpire +pttl +exists +time +zadd +zscore +zrange +zrem +evalsha +script|load +publish +subscribe";
+    let rights = "~* &* +get +mget +set +del +pexpire +pttl +exists +time +zadd +zscore +zrange +zrank +zrem +evalsha +script|load +publish +subscribe";
     let mut words = vec!["ACL", "SETUSER", "locker", "on", ">s3cret"];
     words.extend(rights.split(' '));
     command(&server, &words).await;

@@ -72,7 +72,7 @@ const CAPABILITIES: Capabilities =
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Renewal calls that share a round trip. Other commands pass between two round trips, so an
-/// acquire waits for at most this many calls, about 2 ms.
+/// acquire waits for at most this many calls, about 1 ms.
 const CALLS_PER_ROUND: usize = 8;
 
 /// One Redis server, version 6.2 or newer, as lock service.

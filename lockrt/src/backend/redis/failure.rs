@@ -98,8 +98,8 @@ fn known(code: &str) -> Option<(&'static str, bool)> {
         }
         "NOAUTH" => ("it wants a password; write redis://user:password@host:port", true),
         "NOPERM" => (
-            "this user needs the commands get, set, del, pexpire, pttl, exists, time, zadd, zscore, zrange, zrem, \
-             evalsha, script|load, publish and subscribe, the keys `<prefix>*`, `{<prefix>*` and \
+            "this user needs the commands get, mget, set, del, pexpire, pttl, exists, time, zadd, zscore, zrange, zrank, \
+             zrem, evalsha, script|load, publish and subscribe, the keys `<prefix>*`, `{<prefix>*` and \
              `<fence prefix>*`, and the channels `<fence prefix>*` (by default ~lock:* ~{lock:* ~lockrt:* \
              &lockrt:*)",
             true,
