@@ -153,6 +153,37 @@ async fn a_folder_of_files_is_refused_since_it_has_no_conditional_puts() {
     assert_eq!(text(&store).await, "nothing");
 }
 
+/// A store that has nothing, and says so in these words.
+#[derive(Debug)]
+struct Missing(&'static str);
+
+#[async_trait]
+impl GetsAndPuts for Missing {
+    async fn get(&self, location: &Path, _: GetOptions) -> Result<GetResult> {
+        let source =
+            format!("404 Not Found: <Error><Code>{}</Code><Key>stock/7</Key></Error>", self.0).into();
+        Err(Error::NotFound { path: location.to_string(), source })
+    }
+
+    async fn put(&self, _: &Path, _: PutPayload, _: PutOptions) -> Result<PutResult> {
+        unreachable!()
+    }
+}
+
+#[tokio::test]
+async fn a_missing_bucket_is_not_taken_for_an_object_that_was_never_written() {
+    assert_eq!(fence().read(&Narrow(Missing("NoSuchKey"))).await.unwrap(), None);
+    assert_eq!(fence().read(&Narrow(Missing("BlobNotFound"))).await.unwrap(), None);
+    for code in ["NoSuchBucket", "ContainerNotFound"] {
+        let error = fence().read(&Narrow(Missing(code))).await.unwrap_err();
+        assert_eq!((error.kind(), error.outcome()), ("unavailable", Outcome::NotApplied), "{error}");
+        assert!(
+            error.to_string().contains("no such bucket") && !error.to_string().contains("stock"),
+            "{error}"
+        );
+    }
+}
+
 /// What happens to the put of this number, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mishap {

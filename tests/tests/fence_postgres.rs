@@ -204,6 +204,29 @@ async fn a_connection_lost_in_mid_transaction_has_written_nothing_and_registered
     writes(&mut two, &fence, 4, 11, false).await.unwrap();
 }
 
+/// It is a transaction of its own, which may have been committed when the connection broke.
+#[tokio::test]
+async fn a_registration_whose_connection_is_lost_may_have_been_made() {
+    let (server, mut one, two) = start().await;
+    let fence = PostgresFence::new("stock:a").unwrap();
+    let transaction = one.transaction().await.unwrap();
+    fence.guard(&transaction, token(5)).await.unwrap();
+    let waits = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    let raw = server.raw().await;
+    let registering = async {
+        let asked = fence.register(&two, token(6)).await;
+        (asked, fence.register(&two, token(6)).await)
+    };
+    let ended = async {
+        until("it waits", async || !raw.query(waits, &[]).await.unwrap().is_empty()).await;
+        server.terminate_sessions().await;
+    };
+    let ((asked, again), ()) = soon("the end", async { tokio::join!(registering, ended) }).await;
+    for refusal in [asked.unwrap_err(), again.unwrap_err()] {
+        assert_eq!((refusal.kind(), refusal.outcome()), ("unavailable", Outcome::Unknown), "{refusal}");
+    }
+}
+
 /// The isolation level is the caller's; a conflict is an error to begin again after.
 #[tokio::test]
 async fn a_serialization_failure_says_so_and_nothing_is_written() {

@@ -56,6 +56,19 @@
 //! [`FenceError::Unusable`], at the second put at the latest: the first one of `LocalFileSystem` makes the object. A store that
 //! takes `If-Match` and does not honour it is not found out. A bucket that is replicated both ways is two stores.
 //!
+//! # For how long a call waits
+//!
+//! As long as the store's client does, which repeats what fails, and what is not answered within 30 s, for up to 180 s.
+//! A body whose lease is lost is dropped, and the call with it, unless it says `on_lost = report`; a put that was on its
+//! way may be carried out, and is refused if somebody has registered since. Have the client give up earlier than your
+//! leases end, where it is built:
+//!
+//! ```text
+//! AmazonS3Builder::from_env()
+//!     .with_retry(RetryConfig { retry_timeout: Duration::from_secs(5), ..RetryConfig::default() })
+//!     .with_client_options(ClientOptions::new().with_timeout(Duration::from_secs(3)))
+//! ```
+//!
 //! # How long it is kept
 //!
 //! As long as the object. Whoever deletes it, or puts another one over it without the fence, lets a stale write
@@ -87,6 +100,9 @@ const TRIES: u32 = 16;
 ///
 /// Making one sends nothing. Every call takes a store of the caller's and a `&Lease`, or for callees a
 /// [`FencingToken`] or `lease.fencing()`.
+///
+/// A client repeats by itself what fails or is not answered, for up to 180 s unless its builder is told otherwise, and a
+/// call waits for it. That is longer than most leases: see [the module](self#for-how-long-a-call-waits).
 ///
 /// # Errors
 ///
@@ -250,7 +266,7 @@ impl ObjectFence {
         };
         let found = match answer {
             Ok(found) => found,
-            Err(Error::NotFound { .. }) => {
+            Err(error) if failure::is_missing(&error) => {
                 return Ok(Found { head: Head::default(), data: Bytes::new(), mode: PutMode::Create });
             }
             Err(error) => return Err(self.unavailable(failure::of_get(&error))),

@@ -125,7 +125,15 @@ impl PostgresFence {
         let token = usable(&self.resource, token)?;
         let (resource, digits) = (self.resource.as_str(), token.get().to_string());
         let answer = client.query_typed(REGISTER, &[(&resource, Type::TEXT), (&digits, Type::TEXT)]).await;
-        self.passed(answer, token).inspect_err(FenceError::tell)
+        // Outside of a transaction it may have been committed when the connection broke.
+        let failed = |error: Error| {
+            if failure::ends_connection(&error) {
+                failure::after_sending(&error)
+            } else {
+                failure::in_transaction(&error)
+            }
+        };
+        self.passed(answer.map_err(failed), token).inspect_err(FenceError::tell)
     }
 
     /// Lets the holder write in this transaction. Call it before the statements that write.
@@ -174,14 +182,19 @@ impl PostgresFence {
         let (resource, digits) = (self.resource.as_str(), token.get().to_string());
         let parameters = [(&resource as _, Type::TEXT), (&digits as _, Type::TEXT)];
         let answer = transaction.query_typed(statement, &parameters).await;
+        let answer = answer.map_err(|error| failure::in_transaction(&error));
         self.passed(answer, token).inspect_err(FenceError::tell)
     }
 
     /// What the answer of a statement means for the holder.
-    fn passed(&self, answer: Result<Vec<Row>, Error>, offered: FencingToken) -> Result<(), FenceError> {
+    fn passed(
+        &self,
+        answer: Result<Vec<Row>, BackendError>,
+        offered: FencingToken,
+    ) -> Result<(), FenceError> {
         let unavailable =
             |source: BackendError| FenceError::Unavailable { resource: self.resource.clone(), source };
-        let rows = answer.map_err(|error| unavailable(failure::in_transaction(&error)))?;
+        let rows = answer.map_err(unavailable)?;
         let unexpected =
             || unavailable(BackendError::unknown("the fence gave an answer of an unexpected form"));
         let [row] = &rows[..] else { return Err(unexpected()) };

@@ -9,6 +9,14 @@ pub(super) fn of_get(error: &Error) -> BackendError {
     refused(error).unwrap_or_else(|| BackendError::not_applied("the store did not give the object"))
 }
 
+/// Whether it is the object that is missing, and not the bucket or container around it. Clients give both the same
+/// kind of error, with the store's own words.
+pub(super) fn is_missing(error: &Error) -> bool {
+    let Error::NotFound { source, .. } = error else { return false };
+    let said = source.to_string();
+    !["NoSuchBucket", "ContainerNotFound"].iter().any(|code| said.contains(&format!("<Code>{code}</Code>")))
+}
+
 /// A failed put.
 pub(super) fn of_put(error: &Error) -> BackendError {
     refused(error)
