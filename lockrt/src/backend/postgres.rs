@@ -52,7 +52,7 @@ use crate::claim::{Attempt, Capabilities, Claim, FenceStrength, Released, Renewe
 use crate::clock::Clock;
 use crate::error::{BackendError, Outcome, SetupError};
 use crate::masking::masked;
-use connection::{Parameter, SILENCE, patience};
+use connection::{Parameter, patience};
 use link::Link;
 use server::Server;
 use statements::{LOCKS_PER_CALL, ROWS_PER_SWEEP, Renewals, Statements};
@@ -63,6 +63,9 @@ const CAPABILITIES: Capabilities = Capabilities::new("postgres").fences(FenceStr
 /// How often a waiting claim looks at a key of which nobody tells it, a quarter more or less.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// When to ask again for renewals whose row somebody has locked: commits take that long.
+const ROW_LOCKED: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(20)];
+
 /// How often a client that is at work sweeps the table, or lets another one do it.
 const SWEEP: Duration = Duration::from_secs(2);
 
@@ -70,8 +73,10 @@ const SWEEP: Duration = Duration::from_secs(2);
 const CONNECTIONS: usize = 4;
 
 /// What the server is told of each connection. Nobody waits for an attempt longer than a second, so
-/// nothing goes on for longer than two, a wait for a locked row included.
-const SESSION: &str = "-c statement_timeout=2000 -c default_transaction_isolation=read\\ committed";
+/// nothing goes on for longer than two. A wait for a locked row ends earlier than attempts are repeated, which
+/// would else wait on all connections.
+const SESSION: &str =
+    "-c statement_timeout=2000 -c lock_timeout=500 -c default_transaction_isolation=read\\ committed";
 
 /// One PostgreSQL server, version 12 or newer, as lock service.
 ///
@@ -229,15 +234,33 @@ impl Postgres {
     }
 
     async fn renew_some(&self, claims: &[(usize, &Claim, i64)]) -> Vec<Renewed> {
+        let mut answers = self.renew_free(claims).await;
+        for pause in ROW_LOCKED {
+            let locked: Vec<usize> = (0..claims.len()).filter(|place| answers[*place].is_none()).collect();
+            if locked.is_empty() {
+                break;
+            }
+            tokio::time::sleep(pause).await;
+            let again: Vec<_> = locked.iter().map(|place| claims[*place]).collect();
+            for (place, answer) in locked.into_iter().zip(self.renew_free(&again).await) {
+                answers[place] = answer;
+            }
+        }
+        let known = answers.into_iter();
+        known.map(|answer| answer.unwrap_or_else(|| Renewed::Unknown(failure::row_locked()))).collect()
+    }
+
+    /// Renews those whose row nobody has locked; no answer for the others.
+    async fn renew_free(&self, claims: &[(usize, &Claim, i64)]) -> Vec<Option<Renewed>> {
         let shortest = claims.iter().map(|(_, claim, _)| claim.ttl()).min().unwrap_or_default();
         let renewals = Renewals::of(claims);
         match self.call(&self.statements.renew, &renewals.parameters(), shortest).await {
             Ok(rows) => statements::renewed(&rows, claims.len()),
-            Err(failure) => vec![Renewed::Unknown(failure); claims.len()],
+            Err(failure) => vec![Some(Renewed::Unknown(failure)); claims.len()],
         }
     }
 
-    /// Lets what has ended be deleted, beside the calls.
+    /// Lets what has ended be deleted, beside the calls. One that comes to nothing is left to the next.
     fn sweep_if_due(&self) {
         let (now, due) = (Clock::system().now().as_nanos(), self.next_sweep.load(Ordering::Relaxed));
         let next = now.saturating_add(u64::try_from(SWEEP.as_nanos()).unwrap_or(u64::MAX));
@@ -247,14 +270,13 @@ impl Postgres {
         }
         let (link, statements) = (Arc::clone(&self.link), Arc::clone(&self.statements));
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
+            runtime.spawn(tokio::time::timeout(SWEEP, async move {
                 let swept = async || {
                     let connection = link.connection().await.ok()?;
-                    let rows = connection.ask(&statements.sweep, &[], SILENCE).await.ok()?;
-                    rows.first()?.try_get::<_, i64>(0).ok()
+                    statements::swept(&connection.run(&statements.sweep).await.ok()?)
                 };
                 while swept().await == Some(ROWS_PER_SWEEP) {}
-            });
+            }));
         }
     }
 }

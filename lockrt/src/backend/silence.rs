@@ -26,6 +26,12 @@ impl Silence {
         self.waiting
     }
 
+    /// When the last answer came, the last call was given up, or the first one was made after them.
+    #[cfg(any(test, feature = "postgres"))]
+    pub(crate) fn since(&self) -> Moment {
+        self.since
+    }
+
     pub(crate) fn so_far(&self, now: Moment) -> Duration {
         if self.waiting == 0 { self.before } else { self.before + now.since(self.since) }
     }

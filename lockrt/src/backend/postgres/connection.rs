@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client, Error, Row};
+use tokio_postgres::{AsyncMessage, Client, Error, Row, SimpleQueryMessage};
 
 use crate::backend::postgres::failure;
 use crate::backend::postgres::server::Server;
@@ -24,6 +24,12 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// How long calls may wait in all, without a single answer, before the connection counts as dead. As long
 /// as the longest attempt of a lock.
 pub(super) const SILENCE: Duration = Duration::from_secs(1);
+
+/// A call takes long that is unanswered after this time, as one that waits for a row which somebody has locked.
+pub(super) const LONG: Duration = Duration::from_millis(50);
+
+/// How long the server lets a statement last.
+const STATEMENT: Duration = Duration::from_secs(2);
 
 /// The least that a connection is given to answer, however little time a lock has.
 const LEAST_SILENCE: Duration = Duration::from_millis(250);
@@ -85,9 +91,14 @@ impl Connection {
         self.number
     }
 
-    /// How many calls wait for their answer, or for that to one that was given up.
-    pub(super) fn waiting(&self) -> usize {
-        self.silence().waiting().max(usize::from(self.turns.are_taken()))
+    /// Whether a call would wait behind one that takes long, and how many calls wait for their answer, or for that to
+    /// one that was given up.
+    pub(super) fn load(&self) -> (bool, usize) {
+        let (silence, now) = (self.silence(), Clock::system().now());
+        let waiting = silence.waiting().max(usize::from(self.turns.are_taken()));
+        // The server is at what nobody waits for any more for as long as it lets a statement last.
+        let is_at_it = waiting > 0 || now.since(silence.since()) < STATEMENT;
+        (is_at_it && silence.so_far(now) >= LONG, waiting)
     }
 
     /// One statement, one round trip, without a name: behind a pooler the next one may go to another
@@ -99,14 +110,27 @@ impl Connection {
         parameters: &[Parameter<'_>],
         patience: Duration,
     ) -> Result<Vec<Row>, BackendError> {
+        self.answer(self.client.query_typed(statement, parameters), patience).await
+    }
+
+    /// Several statements without parameters, as one transaction, in one round trip.
+    pub(super) async fn run(&self, statements: &str) -> Result<Vec<SimpleQueryMessage>, BackendError> {
+        self.answer(self.client.simple_query(statements), SILENCE).await
+    }
+
+    async fn answer<T>(
+        &self,
+        call: impl Future<Output = Result<T, Error>>,
+        patience: Duration,
+    ) -> Result<T, BackendError> {
         let waiting = Waiting::on(self, patience);
         let turn = self.turns.next(&self.client, &self.ended).await?;
-        let answer = self.client.query_typed(statement, parameters).await;
+        let answer = call.await;
         waiting.ended(answer.as_ref().err());
         match answer {
-            Ok(rows) => {
+            Ok(answer) => {
                 turn.answered();
-                Ok(rows)
+                Ok(answer)
             }
             Err(error) => Err(failure::after_sending(&error)),
         }

@@ -5,6 +5,8 @@ use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::error::BackendError;
 
+const ROW_LOCKED: &str = "another transaction has locked the row for too long";
+
 /// A failure before the statement itself was sent.
 pub(crate) fn before_sending(error: &Error) -> BackendError {
     match error.as_db_error() {
@@ -38,6 +40,11 @@ pub(crate) fn after_sending(error: &Error) -> BackendError {
 /// An answer that the statement does not give.
 pub(super) fn unexpected_answer() -> BackendError {
     BackendError::unknown("PostgreSQL gave an answer of an unexpected form; is there a proxy in between?")
+}
+
+/// A row that a renewal has left out.
+pub(super) fn row_locked() -> BackendError {
+    BackendError::not_applied(format!("PostgreSQL refused: {ROW_LOCKED}"))
 }
 
 /// The ttl is outside of what the server can count.
@@ -135,7 +142,7 @@ fn known(code: &SqlState) -> Option<(&'static str, bool)> {
         }
         SqlState::TOO_MANY_CONNECTIONS => ("it has no connection left; raise max_connections", false),
         SqlState::QUERY_CANCELED => ("the statement took longer than statement_timeout", false),
-        SqlState::LOCK_NOT_AVAILABLE => ("another transaction has locked the row for too long", false),
+        SqlState::LOCK_NOT_AVAILABLE => (ROW_LOCKED, false),
         SqlState::T_R_SERIALIZATION_FAILURE => (
             "a concurrent transaction was in the way; let locks be taken at isolation level read committed",
             false,

@@ -1,13 +1,14 @@
 //! The connections in use, their replacement, and pauses between attempts to connect.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::backend::postgres::connection::Connection;
+use crate::backend::postgres::connection::{Connection, LONG, SILENCE};
 use crate::backend::postgres::failure;
 use crate::backend::postgres::server::Server;
 use crate::backend::postgres::waiters::Waiters;
@@ -18,12 +19,6 @@ use crate::error::BackendError;
 /// After this long without a failure the pauses start short again.
 const CALM: Duration = Duration::from_secs(5);
 
-/// How many calls a connection carries before a further one is opened.
-const BUSY: usize = 2;
-
-/// The same behind a pooler, where it carries one after the other.
-const BUSY_POOLED: usize = 1;
-
 type Opened = Result<Arc<Connection>, BackendError>;
 
 /// The way to the server.
@@ -33,7 +28,7 @@ type Opened = Result<Arc<Connection>, BackendError>;
 pub(super) struct Link {
     server: Server,
     pooled: bool,
-    /// Which lane is next for a call that finds all busy.
+    /// Which lane is next to be opened for a call that finds all others busy.
     spread: AtomicUsize,
     pub(super) waiters: Arc<Waiters>,
     /// Never empty. The first one listens.
@@ -60,42 +55,40 @@ enum Phase {
 impl Link {
     pub(super) fn new(server: Server, pooled: bool, connections: usize) -> Self {
         let lanes = (0..connections.max(1)).map(|_| Mutex::new(Lane::new()));
-        Self { server, pooled, spread: AtomicUsize::new(1), waiters: Arc::default(), lanes: lanes.collect() }
+        Self { server, pooled, spread: AtomicUsize::new(0), waiters: Arc::default(), lanes: lanes.collect() }
     }
 
-    /// A connection that is not busy, or that has the least to do. Opens the first one if there is none, and
-    /// further ones beside the calls that find all of them busy. Behind a pooler, where a call waits for those
-    /// before it, these spread over the connections that are being opened, too.
+    /// A connection that nobody waits on, or the one where a call waits least. Opens the first one if there is none, and
+    /// further ones when all that are open are busy: callers spread over those that are being opened, since who shares one
+    /// waits for what is slow there.
     ///
     /// # Cancellation
     ///
     /// Does not stop the attempt to connect, which would else never come to an end for callers with
     /// little time.
     pub(super) async fn connection(self: &Arc<Self>) -> Opened {
-        let mut least = self.first().await?;
-        let busy = if self.pooled { BUSY_POOLED } else { BUSY };
-        let mut all_open = true;
-        for lane in 1..self.lanes.len() {
-            if least.waiting() < busy {
-                return Ok(least);
-            }
-            match self.open_connection(lane) {
-                Some(other) if other.waiting() < least.waiting() => least = other,
-                Some(_) => {}
-                None => {
-                    all_open = false;
-                    if !self.pooled {
-                        let _ = self.enter(lane);
-                        break;
-                    }
-                }
-            }
+        let least = match self.least_busy() {
+            Some(least) => least,
+            // Others may have waited for it, too.
+            None => self.first().await?,
+        };
+        let (takes_long, waiting) = least.load();
+        let closed: Vec<usize> = self.lanes().filter(|lane| self.open_connection(*lane).is_none()).collect();
+        if closed.is_empty() || (!takes_long && waiting == 0) {
+            return Ok(least);
         }
-        if self.pooled && !all_open {
-            let lane = self.spread.fetch_add(1, Ordering::Relaxed) % self.lanes.len();
-            least = self.opened(lane).await.unwrap_or(least);
-        }
-        Ok(least)
+        let lane = closed[self.spread.fetch_add(1, Ordering::Relaxed) % closed.len()];
+        let within = if takes_long { SILENCE } else { LONG };
+        let opened = tokio::time::timeout(within, self.opened(lane)).await;
+        Ok(opened.ok().and_then(Result::ok).unwrap_or(least))
+    }
+
+    fn least_busy(&self) -> Option<Arc<Connection>> {
+        self.lanes().filter_map(|lane| self.open_connection(lane)).min_by_key(|open| open.load())
+    }
+
+    fn lanes(&self) -> Range<usize> {
+        0..self.lanes.len()
     }
 
     /// The connection that listens, or would if it were asked to.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tokio_postgres::Row;
 use tokio_postgres::types::Type;
+use tokio_postgres::{Row, SimpleQueryMessage};
 
 use crate::backend::postgres::connection::Parameter;
 use crate::backend::postgres::failure::{unexpected_answer, unusable_ttl};
@@ -98,15 +98,26 @@ fn three(row: &Row) -> Result<(bool, i64, i64), tokio_postgres::Error> {
     Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?))
 }
 
-/// The answers to so many renewals.
-pub(super) fn renewed(rows: &[Row], claims: usize) -> Vec<Renewed> {
-    let unexpected = || vec![Renewed::Unknown(unexpected_answer()); claims];
+/// The answers to so many renewals; none where somebody has locked the row.
+pub(super) fn renewed(rows: &[Row], claims: usize) -> Vec<Option<Renewed>> {
+    let unexpected = || vec![Some(Renewed::Unknown(unexpected_answer())); claims];
     if rows.len() != claims {
         return unexpected();
     }
-    let answer = |row: &Row| row.try_get(0).map(|held| if held { Renewed::Extended } else { Renewed::Gone });
-    let answers: Result<_, _> = rows.iter().map(answer).collect();
+    let answer = |row: &Row| {
+        let held: Option<bool> = row.try_get(0)?;
+        Ok(held.map(|held| if held { Renewed::Extended } else { Renewed::Gone }))
+    };
+    let answers: Result<_, tokio_postgres::Error> = rows.iter().map(answer).collect();
     answers.unwrap_or_else(|_| unexpected())
+}
+
+/// How many rows were swept; none if it was somebody else's turn.
+pub(super) fn swept(answer: &[SimpleQueryMessage]) -> Option<i64> {
+    answer.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
+        _ => None,
+    })
 }
 
 #[cfg(test)]

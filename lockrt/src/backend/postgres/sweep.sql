@@ -1,5 +1,8 @@
 -- Deletes what belongs to no lease any more, and keeps the greatest of its tokens for the keys that come
 -- back. Answers a row with how many there were, unless it is not time yet or another client is at it.
+-- What it waits for could hold up locks, behind a pooler for as long as the role's own settings let it.
+SET LOCAL lock_timeout = 50;
+SET LOCAL statement_timeout = 1000;
 WITH turn AS (
   SELECT FROM {schema}.lockrt_floor
   WHERE swept_at < clock_timestamp() - interval '1 second' OR swept_at > clock_timestamp()
