@@ -48,8 +48,9 @@
 //! An open transaction holds a connection, and back what `VACUUM` may clean up. Do not call other services
 //! while it is open; for long work take a lease, and fence the write.
 //!
-//! A client that is stopped in the middle keeps its locks until the server ends its session. So set
-//! `idle_in_transaction_session_timeout`, for the connection or its role, to what a statement may be waited for.
+//! A client that is stopped in the middle, or vanishes, keeps its locks until the server ends its session. So set
+//! `idle_in_transaction_session_timeout`, for the connection or its role, to what a statement may be waited for. Else
+//! only keepalives find out who has vanished, by default after two hours.
 
 mod advisory;
 mod asking;

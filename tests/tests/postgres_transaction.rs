@@ -32,11 +32,14 @@ async fn start() -> (PostgresServer, [Client; 3]) {
 
 async fn is_free(client: &mut Client, name: &str) -> bool {
     let transaction = client.transaction().await.unwrap();
-    match lock_in(&transaction, &key(name), &POLICY).await {
+    let free = match lock_in(&transaction, &key(name), &POLICY).await {
         Ok(()) => true,
         Err(LockError::Contended { .. }) => false,
         Err(error) => panic!("{error}"),
-    }
+    };
+    // A rollback by drop comes when it comes.
+    transaction.rollback().await.unwrap();
+    free
 }
 
 async fn add_one(transaction: &Transaction<'_>) -> u64 {
