@@ -218,6 +218,44 @@ fn a_late_reservation_is_refused_though_the_next_one_has_only_read() {
     assert!(token.as_deref() > problem["stored"].as_str());
 }
 
+/// As when all instances were moved from one way to the other, and a process had died before.
+#[test]
+fn a_run_without_a_token_takes_over_one_with_a_token_only_when_that_is_over_and_the_other_way_round() {
+    let server = database();
+    let [fenced, transaction] = ["fenced", "transaction"].map(|way| instance(&[way], &server.url()));
+    assert_eq!(fenced.put("/stock/apple", &json!({ "available": 100 })).status, 204);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let raw = runtime.block_on(server.raw());
+    let write = |sql: &str| runtime.block_on(raw.batch_execute(sql)).unwrap();
+    for (number, (next, token)) in [(&transaction, "17"), (&fenced, "NULL")].into_iter().enumerate() {
+        let order =
+            |name: &str| next.put(&format!("/stock/apple/orders/{name}:{number}"), &json!({ "quantity": 1 }));
+        let left = |name: &str, outcome: &str, started: &str, ended: &str| {
+            write(&format!(
+                "INSERT INTO job_executions VALUES ('reserve:apple', '{name}:{number}', 'dead', {token}, '{outcome}',
+                 clock_timestamp() - interval '{started}', {ended})"
+            ));
+        };
+        left("recent", "running", "30 s", "NULL");
+        left("dead", "running", "61 s", "NULL");
+        left("ended", "refused", "1 s", "clock_timestamp()");
+        let refusal = order("recent");
+        assert_eq!(refusal.status, 409, "{refusal:?}");
+        assert_eq!(refusal.json()["type"], "urn:inventory-service:at-work");
+        for name in ["dead", "ended"] {
+            let answer = order(name);
+            assert_eq!(answer.status, 200, "{name}: {answer:?}");
+        }
+        let runs = next.get("/jobs?job=reserve:apple").json();
+        let outcome = |name: &str| {
+            let run = runs.as_array().unwrap().iter().find(|run| run["run"] == format!("{name}:{number}"));
+            run.unwrap()["outcome"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(["recent", "dead", "ended"].map(outcome), ["running", "done", "done"]);
+    }
+    assert_eq!(fenced.get("/stock/apple").json()["reserved"], 4, "who is refused has reserved nothing");
+}
+
 /// Sends an order until it is served or there is too little for it, as a client should.
 fn ordered(service: &Example, order: usize) -> Answer {
     in_time("the order has its turn", || {

@@ -20,6 +20,8 @@ pub(crate) enum ReserveError {
     Fence(FenceError),
     /// The database did not do what it was asked for.
     Database(tokio_postgres::Error),
+    /// Another run of this order is at work, or died less than a minute ago.
+    AtWork,
     UnknownSku,
     TooFew {
         available: i64,
@@ -62,6 +64,11 @@ impl IntoResponse for ReserveError {
             Self::Lock(error) => return error.into_response(),
             Self::Fence(error) => return error.into_response(),
             Self::Database(error) => return database(&error),
+            Self::AtWork => {
+                let detail = "Another run of this order has not ended. If it is dead, that is known after a minute: send it \
+                              again then.";
+                (409, "at-work", "Somebody is at it", detail.into())
+            }
             Self::UnknownSku => (404, "unknown-sku", "No such shelf", "PUT it to /stock/ first.".into()),
             Self::TooFew { available } => {
                 (409, "too-few", "Too few are left", format!("{available} are left: nothing was reserved."))

@@ -4,6 +4,8 @@ use lockrt::FencingToken;
 use serde::Serialize;
 use tokio_postgres::{Error, GenericClient, Transaction};
 
+use crate::error::ReserveError;
+
 /// One run of one job.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
@@ -17,13 +19,18 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Writes that the run begins. One that was begun under a smaller token and not done is taken over.
-    pub(crate) async fn begin(&self, client: &impl GenericClient) -> Result<(), Error> {
+    /// Writes that the run begins. One that is not done is taken over: by a greater token at once, since its holder has
+    /// lost the lock; where one of the two has no token, which cannot be compared, when it has ended or is likely dead.
+    pub(crate) async fn begin(&self, client: &impl GenericClient) -> Result<(), ReserveError> {
         let begun = "INSERT INTO job_executions AS before (job, run, instance, token) VALUES ($1, $2, $3, $4)
             ON CONFLICT (job, run) DO UPDATE SET instance = excluded.instance, token = excluded.token,
               outcome = 'running', started_at = excluded.started_at, ended_at = NULL
-            WHERE before.outcome <> 'done' AND before.token < excluded.token";
-        client.execute(begun, &[&self.job, &self.id, &self.instance, &self.token]).await.map(drop)
+            WHERE before.outcome <> 'done' AND coalesce(before.token < excluded.token,
+              before.ended_at IS NOT NULL OR before.started_at < clock_timestamp() - interval '1 minute')";
+        match client.execute(begun, &[&self.job, &self.id, &self.instance, &self.token]).await? {
+            0 => Err(ReserveError::AtWork),
+            _ => Ok(()),
+        }
     }
 
     /// Writes that the run is done, together with what it did: both are committed or none.
