@@ -10,7 +10,7 @@ use object_store::path::Path;
 use object_store::{Error, ObjectStoreExt as _};
 
 use crate::way::Way;
-use crate::writer::{Refused, refused, stand_still};
+use crate::writer::{NotRaised, stand_still};
 
 /// Whether the next put of this process is that of its write.
 static WRITES: AtomicBool = AtomicBool::new(false);
@@ -47,9 +47,9 @@ impl Object {
         data.map_or(0, |data| std::str::from_utf8(&data).unwrap().parse().unwrap())
     }
 
-    pub(crate) async fn raise(&self, lease: &Lease) -> Result<(), Refused> {
+    pub(crate) async fn raise(&self, lease: &Lease) -> Result<(), NotRaised> {
         if let Way::ObjectFence | Way::ObjectMidWrite = self.way {
-            self.fence.register(&self.store, lease).await.map_err(refused)?;
+            self.fence.register(&self.store, lease).await?;
         }
         let n = (self.read().await + 1).to_string();
         if self.way != Way::ObjectMidWrite {
@@ -57,11 +57,14 @@ impl Object {
         }
         WRITES.store(true, Ordering::Relaxed);
         let written = match self.way {
-            Way::ObjectNaive => self.store.put(&self.location, n.into()).await.map(drop).map_err(refused),
-            Way::ObjectOnce => self.fence.write_once(&self.store, lease, n).await.map_err(refused),
-            _ => self.fence.write(&self.store, lease, n).await.map_err(refused),
+            Way::ObjectNaive => {
+                self.store.put(&self.location, n.into()).await.unwrap();
+                Ok(())
+            }
+            Way::ObjectOnce => self.fence.write_once(&self.store, lease, n).await,
+            _ => self.fence.write(&self.store, lease, n).await,
         };
         WRITES.store(false, Ordering::Relaxed);
-        written
+        Ok(written?)
     }
 }

@@ -81,13 +81,13 @@ impl Servers {
                 paused.stops();
                 let stopped = Instant::now();
                 next.tell("go");
-                let meanwhile = next.says() == "wrote";
+                let meanwhile = wrote_it(way, &next.says());
                 // The other one got the lock since the lease was over at the server; its holder counts from later.
                 sleep(TTL.saturating_sub(stopped.elapsed()));
                 // Something else on the machine may have let it go on: then it was not late.
                 let overtaken = meanwhile && paused.stands_still();
                 paused.resume();
-                let applied = paused.says() == "wrote";
+                let applied = wrote_it(way, &paused.says());
                 wrote += u64::from(meanwhile) + u64::from(applied);
                 std::mem::swap(&mut paused, &mut next);
                 if overtaken {
@@ -106,6 +106,15 @@ impl Servers {
         let value: u64 = paused.says().parse().unwrap();
         Counts { lost: wrote.checked_sub(value).unwrap(), ..counts }
     }
+}
+
+/// Whether an answer says that the write was done. Anything but that and a refusal is no result. Between comparison and
+/// put it is the store that refuses, and its client may have repeated what was put: the counter tells that it was not.
+fn wrote_it(way: Way, answer: &str) -> bool {
+    let refused =
+        answer.starts_with("refused ") || (way == Way::ObjectMidWrite && answer.starts_with("open "));
+    assert!(answer == "wrote" || refused, "a writer has failed: {answer}");
+    answer == "wrote"
 }
 
 impl Counts {

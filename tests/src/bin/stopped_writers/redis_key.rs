@@ -8,7 +8,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands as _, AsyncConnectionConfig};
 
 use crate::way::Way;
-use crate::writer::{Refused, refused, stand_still};
+use crate::writer::{NotRaised, stand_still};
 
 pub(crate) struct RedisKey {
     way: Way,
@@ -31,9 +31,9 @@ impl RedisKey {
         value.unwrap_or_default()
     }
 
-    pub(crate) async fn raise(&mut self, lease: &Lease) -> Result<(), Refused> {
+    pub(crate) async fn raise(&mut self, lease: &Lease) -> Result<(), NotRaised> {
         if self.way == Way::RedisFence {
-            self.fence.register(&mut self.connection, lease).await.map_err(refused)?;
+            self.fence.register(&mut self.connection, lease).await?;
         }
         let n = self.read().await + 1;
         stand_still();
@@ -46,6 +46,6 @@ impl RedisKey {
                 return Ok(());
             }
         };
-        answer.map(drop).map_err(refused)
+        Ok(answer.map(drop)?)
     }
 }

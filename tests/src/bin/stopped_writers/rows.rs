@@ -3,10 +3,11 @@
 use lockrt::fence::postgres::PostgresFence;
 use lockrt::postgres::lock_in;
 use lockrt::{FencingToken, Lease, LockKey, LockPolicy};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error, NoTls, Transaction};
 
 use crate::way::Way;
-use crate::writer::{Refused, TTL, refused, stand_still};
+use crate::writer::{NotRaised, TTL, stand_still};
 
 const READ: &str = "SELECT n FROM counter WHERE id = $1";
 const WRITE: &str = "UPDATE counter SET n = $1 WHERE id = $2";
@@ -39,11 +40,11 @@ impl Row {
         self.client.query_one(READ, &[&self.id]).await.unwrap().get(0)
     }
 
-    pub(crate) async fn raise(&mut self, lease: &Lease) -> Result<(), Refused> {
+    pub(crate) async fn raise(&mut self, lease: &Lease) -> Result<(), NotRaised> {
         let token = i64::try_from(lease.fencing().map_or(0, FencingToken::get)).unwrap();
         match self.way {
             Way::RowFence | Way::Forgetful => {
-                self.fence.register(&self.client, lease).await.map_err(refused)?;
+                self.fence.register(&self.client, lease).await?;
             }
             Way::RowColumn => {
                 let register = "UPDATE counter SET fencing_token = $1 WHERE id = $2 AND fencing_token <= $1";
@@ -53,7 +54,7 @@ impl Row {
         }
         let n = self.n().await + 1;
         if self.way == Way::RowChecked {
-            lease.check().map_err(refused)?;
+            lease.check()?;
         }
         stand_still();
         if let Way::RowColumn | Way::RowColumnOnce = self.way {
@@ -71,7 +72,7 @@ impl Row {
         };
         if let Err(why) = passed {
             transaction.rollback().await.unwrap();
-            return Err(refused(why));
+            return Err(why.into());
         }
         written(transaction, n, self.id).await.unwrap();
         Ok(())
@@ -83,7 +84,7 @@ impl Row {
         &mut self,
         key: &LockKey,
         policy: &LockPolicy,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), NotRaised> {
         if self.client.is_closed() {
             self.client = connected(&self.url).await;
         }
@@ -94,7 +95,12 @@ impl Row {
         lock_in(&transaction, key, policy).await.unwrap();
         let n: i64 = transaction.query_one(READ, &[&id]).await.unwrap().get(0);
         stand_still();
-        written(transaction, n + 1, id).await.map_err(refused)
+        // The session that stood still is over: the server says so, or its connection is.
+        written(transaction, n + 1, id).await.map_err(|error| match error.code() {
+            Some(&SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT) => NotRaised::Refused(error.to_string()),
+            None if error.is_closed() => NotRaised::Refused(error.to_string()),
+            _ => NotRaised::Failed(error.to_string()),
+        })
     }
 }
 
@@ -109,6 +115,6 @@ async fn connected(url: &str) -> Client {
     client
 }
 
-fn changed(rows: u64) -> Result<(), Refused> {
-    if rows == 1 { Ok(()) } else { Err(refused("the column has a later token")) }
+fn changed(rows: u64) -> Result<(), NotRaised> {
+    if rows == 1 { Ok(()) } else { Err(NotRaised::Refused("the column has a later token".to_owned())) }
 }

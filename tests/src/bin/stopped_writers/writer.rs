@@ -1,13 +1,13 @@
 //! One process of a pair: `stopped_writers writer <way> <lock> <data> <counter>`.
 //!
-//! For each line `go` it raises the counter, and prints `wrote` or `refused` and why; for `stop` the same, but it
-//! stops itself in between. `value` prints the counter.
+//! For each line `go` it raises the counter, and prints `wrote`, or `refused`, `open` or `failed`, and why; for `stop`
+//! the same, but it stops itself in between. `value` prints the counter.
 
-use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use lockrt::{LockGuard, LockKey, LockManager, LockPolicy};
+use lockrt::fence::FenceError;
+use lockrt::{LockError, LockGuard, LockKey, LockManager, LockPolicy, Outcome};
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -19,8 +19,15 @@ use crate::way::{Place, Way};
 pub(crate) const TTL: Duration = Duration::from_millis(300);
 const POLICY: LockPolicy = LockPolicy::new(TTL).wait(Duration::from_secs(20));
 
-/// What a refusal says.
-pub(crate) type Refused = Box<dyn Display>;
+/// Why the counter was not raised.
+pub(crate) enum NotRaised {
+    /// It came too late, which is what a fence is for, and a session that the server ends.
+    Refused(String),
+    /// The store has refused the put, and does not know whether it had been put before.
+    Open(String),
+    /// Anything else is a fault of the run.
+    Failed(String),
+}
 
 enum Counter {
     Row(Row),
@@ -58,7 +65,9 @@ pub(crate) async fn write(arguments: &[String]) {
         assert!(!STOP.load(Ordering::Relaxed), "it has not come to the point where it stops");
         match raised {
             Ok(()) => println!("wrote"),
-            Err(why) => println!("refused {}", why.to_string().replace('\n', " ")),
+            Err(NotRaised::Refused(why)) => println!("refused {}", why.replace('\n', " ")),
+            Err(NotRaised::Open(why)) => println!("open {}", why.replace('\n', " ")),
+            Err(NotRaised::Failed(why)) => println!("failed {}", why.replace('\n', " ")),
         }
     }
 }
@@ -87,7 +96,7 @@ async fn acquired(manager: &LockManager, key: &LockKey) -> LockGuard {
 }
 
 impl Counter {
-    async fn raise(&mut self, lease: &lockrt::Lease) -> Result<(), Refused> {
+    async fn raise(&mut self, lease: &lockrt::Lease) -> Result<(), NotRaised> {
         match self {
             Self::Row(row) => row.raise(lease).await,
             Self::Redis(key) => key.raise(lease).await,
@@ -115,6 +124,21 @@ pub(crate) fn stand_still() {
     }
 }
 
-pub(crate) fn refused(why: impl Display + 'static) -> Refused {
-    Box::new(why)
+impl From<FenceError> for NotRaised {
+    fn from(error: FenceError) -> Self {
+        match error {
+            FenceError::Stale { .. } | FenceError::Repeated { .. } => Self::Refused(error.to_string()),
+            error if error.outcome() == Outcome::Unknown => Self::Open(error.to_string()),
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<LockError> for NotRaised {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::Lost { .. } => Self::Refused(error.to_string()),
+            error => Self::Failed(error.to_string()),
+        }
+    }
 }
