@@ -11,5 +11,5 @@ pub(crate) mod postgres;
 pub(crate) mod redis;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 pub(crate) mod silence;
-#[cfg(feature = "postgres-tls")]
+#[cfg(any(feature = "postgres-tls", feature = "redis-tls"))]
 pub(crate) mod tls;

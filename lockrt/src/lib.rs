@@ -76,6 +76,7 @@
 //! |---|---|
 //! | `macros` (default) | the attribute |
 //! | `redis` (default) | `redis://` URLs, and fenced writes to data in Redis |
+//! | `redis-tls` | `redis`, and verified TLS for it: `rediss://` URLs |
 //! | `postgres` | `postgres://` URLs: locks in a table; locks in a transaction, and fenced writes to data in PostgreSQL |
 //! | `postgres-tls` | `postgres`, and verified TLS for it: `sslmode=verify-full` and its like |
 //! | `object_store` | fenced writes to objects in S3, GCS, Azure and the like |

@@ -40,6 +40,9 @@ mod names;
 mod native;
 mod places;
 mod scripts;
+#[cfg(feature = "redis-tls")]
+mod secured;
+mod server;
 mod server_clock;
 mod slots;
 mod url;
@@ -90,15 +93,18 @@ impl Redis {
     /// The server at `url`: `redis://[user[:password]@]host[:port][/db]`, or `unix:///path` for a
     /// local socket. Nothing is sent yet.
     ///
+    /// With feature `redis-tls`, `rediss://` is TLS, the server's certificate and host verified. It goes by the authorities
+    /// that the system trusts, or by those in the file of `?sslrootcert=<path>`, which is read here.
+    ///
     /// # Errors
     ///
-    /// [`SetupError::UnknownScheme`], or [`SetupError::InvalidUrl`] with what is wrong with it. TLS
-    /// (`rediss://`) is not supported yet. [`SetupError::System`] if the system gives no random numbers.
+    /// [`SetupError::UnknownScheme`], or [`SetupError::InvalidUrl`] with what is wrong with it.
+    /// [`SetupError::MissingFeature`] for TLS without that feature. [`SetupError::System`] if the system gives no random numbers.
     pub fn from_url(url: &str) -> Result<Self, SetupError> {
         let client = getrandom::u64()
             .map_err(|error| SetupError::System { what: "random numbers", reason: error.to_string() })?;
         let ear = Ear { names: Names::new("lockrt:", client), places: Arc::default() };
-        let link = Arc::new(Link::new(url::client(url)?, ear));
+        let link = Arc::new(Link::new(url::server(url)?, ear));
         Ok(Self {
             link,
             direct: Direct::new(cfg!(panic = "unwind")),
@@ -157,7 +163,7 @@ impl Redis {
 
     /// The connection for a call that leaves no place in a queue.
     async fn connection(&self) -> Result<Arc<Connection>, BackendError> {
-        match self.direct.connection(self.link.client(), self.link.ear()) {
+        match self.direct.connection(self.link.server(), self.link.ear()) {
             Some(connection) => Ok(connection),
             None => self.link.connection().await,
         }

@@ -5,16 +5,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use once_cell::sync::OnceCell;
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, PushInfo, PushKind, RedisResult, Value};
+use redis::{AsyncConnectionConfig, Cmd, Pipeline, PushInfo, PushKind, RedisResult, Value};
 use tokio::sync::watch;
 
+use crate::backend::redis::failure;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::places::{Places, Unwanted};
 use crate::backend::redis::scripts::{self, ACQUIRE, RELEASE, RENEW};
+use crate::backend::redis::server::{Driver, Server};
 use crate::backend::redis::server_clock::{Estimate, ServerClock};
 use crate::backend::silence::Silence;
 use crate::clock::{Clock, Moment};
+use crate::error::BackendError;
 
 /// How long an attempt to connect may take, the name look-up and the greeting included.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -61,7 +63,7 @@ impl Home {
 #[derive(Debug)]
 pub(super) struct Connection {
     /// Commands and pushed messages share it, so a message cannot overtake the answer before it.
-    driver: MultiplexedConnection,
+    driver: Driver,
     number: u64,
     silence: Mutex<Silence>,
     ended: Arc<watch::Sender<bool>>,
@@ -84,17 +86,22 @@ impl Connection {
     /// Connects, listens and tells the server the scripts. Gives also its `INFO memory`, if it may be
     /// asked.
     pub(super) async fn open(
-        client: &Client,
+        server: &Server,
         settings: AsyncConnectionConfig,
         ear: &Ear,
         home: Home,
-    ) -> RedisResult<(Arc<Self>, Option<String>)> {
+    ) -> Result<(Arc<Self>, Option<String>), BackendError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let ended = Arc::new(watch::channel(false).0);
         let back = Arc::new(OnceCell::<Weak<Self>>::new());
         let receiver = receiver(Arc::clone(&ear.places), Arc::clone(&ended), Arc::clone(&back));
         let settings = settings.set_push_sender(receiver);
-        let driver = client.get_multiplexed_async_connection_with_config(&settings).await?;
+        let driver = match home {
+            Home::Caller => server.connect(&settings).await?,
+            Home::Keeper => {
+                tokio::time::timeout(CONNECT, server.connect(&settings)).await.map_err(|_| late())??
+            }
+        };
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let silence = Mutex::new(Silence::new());
         let (hears, native) = (AtomicBool::new(false), AtomicBool::new(true));
@@ -104,19 +111,19 @@ impl Connection {
         let _ = back.set(Arc::downgrade(&connection));
         let memory = match home {
             // Nobody waits for it, and a peer that is silent is found out by keep-alive.
-            Home::Caller => connection.prepare().await?,
+            Home::Caller => connection.prepare().await,
             Home::Keeper => tokio::time::timeout(CONNECT, connection.set_up(ear.names.channel()))
                 .await
-                .map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))??,
+                .map_err(|_| late())?,
         };
-        Ok((connection, memory))
+        Ok((connection, memory.map_err(|error| failure::before_sending(&error))?))
     }
 
     /// Listens and prepares.
     async fn set_up(&self, channel: &str) -> RedisResult<Option<String>> {
         let listening = async {
             let waiting = Waiting::on(self, SILENCE);
-            let mut driver = self.driver.clone();
+            let mut driver = self.driver.commands.clone();
             waiting.ended(driver.subscribe(channel).await)
         };
         let (listens, memory) = tokio::join!(listening, self.prepare());
@@ -166,7 +173,7 @@ impl Connection {
     /// for longer than `patience`.
     pub(super) async fn ask(&self, cmd: &Cmd, patience: Duration) -> RedisResult<Value> {
         let waiting = Waiting::on(self, patience);
-        let mut driver = self.driver.clone();
+        let mut driver = self.driver.commands.clone();
         // As `query_async`, but for the box that it puts the call in.
         waiting.ended(driver.send_packed_command(cmd).await).and_then(Value::extract_error)
     }
@@ -178,7 +185,7 @@ impl Connection {
         patience: Duration,
     ) -> RedisResult<Vec<Value>> {
         let waiting = Waiting::on(self, patience);
-        let mut driver = self.driver.clone();
+        let mut driver = self.driver.commands.clone();
         waiting.ended(driver.send_packed_commands(pipeline, 0, pipeline.len()).await)
     }
 
@@ -211,6 +218,10 @@ impl Connection {
     fn silence(&self) -> MutexGuard<'_, Silence> {
         self.silence.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn late() -> BackendError {
+    failure::before_sending(&std::io::Error::from(std::io::ErrorKind::TimedOut).into())
 }
 
 /// What the driver hands pushed messages to; it runs inside the driver's task.

@@ -5,13 +5,13 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use redis::Client;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::watch;
 
 use crate::backend::caller;
 use crate::backend::redis::connection::{Connection, Ear};
 use crate::backend::redis::link::Link;
+use crate::backend::redis::server::Server;
 
 /// Calls from one runtime before it gets a connection of its own: a runtime of a few calls is not worth one.
 const FEW: u32 = 32;
@@ -43,16 +43,16 @@ impl Direct {
     }
 
     /// The connection in the runtime of whoever polls, if there is one by now.
-    pub(super) fn connection(&self, client: &Client, ear: &Ear) -> Option<Arc<Connection>> {
+    pub(super) fn connection(&self, server: &Server, ear: &Ear) -> Option<Arc<Connection>> {
         if !self.wanted {
             return None;
         }
         let runtime = caller::runtime()?;
-        let link = self.link(&runtime, client, ear)?;
+        let link = self.link(&runtime, server, ear)?;
         link.ready(&runtime)
     }
 
-    fn link(&self, runtime: &Handle, client: &Client, ear: &Ear) -> Option<Arc<Link>> {
+    fn link(&self, runtime: &Handle, server: &Server, ear: &Ear) -> Option<Arc<Link>> {
         let id = runtime.id();
         let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(known) = runtimes.iter_mut().find(|known| known.id == id) else {
@@ -70,7 +70,7 @@ impl Direct {
             return None;
         }
         known.calls = 0;
-        let link = Arc::new(Link::of_caller(client.clone(), ear.clone()));
+        let link = Arc::new(Link::of_caller(server.clone(), ear.clone()));
         known.link = Arc::downgrade(&link);
         drop(runtimes);
         let (mut open, stays) = (self.open.subscribe(), Arc::clone(&link));

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redis::{AsyncConnectionConfig, Client, RedisError};
+use redis::{AsyncConnectionConfig, RedisError};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -11,6 +11,7 @@ use crate::backend::redis::connection::{Connection, Ear, Home};
 use crate::backend::redis::failure;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::places::Places;
+use crate::backend::redis::server::Server;
 use crate::backoff::{Backoff, spread};
 use crate::clock::{Clock, Moment};
 use crate::error::BackendError;
@@ -22,7 +23,7 @@ type Opened = Result<Arc<Connection>, BackendError>;
 
 /// The way to the server. At most one attempt to connect is under way, whoever asks.
 pub(super) struct Link {
-    client: Client,
+    server: Server,
     settings: AsyncConnectionConfig,
     home: Home,
     ear: Ear,
@@ -47,19 +48,19 @@ enum Phase {
 }
 
 impl Link {
-    pub(super) fn new(client: Client, ear: Ear) -> Self {
-        Self::at(Home::Keeper, client, ear)
+    pub(super) fn new(server: Server, ear: Ear) -> Self {
+        Self::at(Home::Keeper, server, ear)
     }
 
     /// The way from the runtime of a caller.
-    pub(super) fn of_caller(client: Client, ear: Ear) -> Self {
-        Self::at(Home::Caller, client, ear)
+    pub(super) fn of_caller(server: Server, ear: Ear) -> Self {
+        Self::at(Home::Caller, server, ear)
     }
 
-    fn at(home: Home, client: Client, ear: Ear) -> Self {
+    fn at(home: Home, server: Server, ear: Ear) -> Self {
         let (phase, last_failure) = (Phase::Idle, Moment::from_nanos(0));
         Self {
-            client,
+            server,
             settings: home.settings(),
             home,
             ear,
@@ -76,8 +77,8 @@ impl Link {
         self.ear.names = names;
     }
 
-    pub(super) fn client(&self) -> &Client {
-        &self.client
+    pub(super) fn server(&self) -> &Server {
+        &self.server
     }
 
     pub(super) fn ear(&self) -> &Ear {
@@ -173,15 +174,14 @@ impl Link {
 
     /// Connects once. Gives also what the server says of its memory.
     async fn open(&self) -> (Opened, Option<String>) {
-        let opened = Connection::open(&self.client, self.settings.clone(), &self.ear, self.home).await;
+        let opened = Connection::open(&self.server, self.settings.clone(), &self.ear, self.home).await;
         let mut state = self.state();
         match opened {
             Ok((connection, memory)) => {
                 state.phase = Phase::Open(Arc::clone(&connection));
                 (Ok(connection), memory)
             }
-            Err(error) => {
-                let failure = failure::before_sending(&error);
+            Err(failure) => {
                 state.fail(failure.clone());
                 (Err(failure), None)
             }

@@ -1,33 +1,72 @@
 //! Redis URLs: what is accepted, and how one is shown.
 
+#[cfg(feature = "redis-tls")]
+use std::path::PathBuf;
 use std::time::Duration;
 
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{Client, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 
+#[cfg(feature = "redis-tls")]
+use crate::backend::redis::secured::Secured;
+use crate::backend::redis::server::Server;
 use crate::error::SetupError;
 use crate::masking::masked;
 
-/// A client for `url`, which has not connected yet.
-pub(super) fn client(url: &str) -> Result<Client, SetupError> {
+/// The server at `url`, to which nobody has connected yet.
+pub(super) fn server(url: &str) -> Result<Server, SetupError> {
     let invalid = |reason: &str| SetupError::InvalidUrl { url: masked(url), reason: reason.to_owned() };
     let Some((scheme, _)) = url.split_once("://") else {
         return Err(invalid("it has no `://`; write redis://host:port"));
     };
     match scheme {
-        "redis" | "redis+unix" | "unix" => {}
-        "rediss" => {
-            return Err(invalid(
-                "TLS is not supported yet; use redis:// inside a trusted network or a TLS tunnel",
-            ));
-        }
+        "redis" | "redis+unix" | "unix" => Ok(Server::new(client(url, url)?)),
+        #[cfg(feature = "redis-tls")]
+        "rediss" => secured(url),
+        #[cfg(not(feature = "redis-tls"))]
+        "rediss" => Err(SetupError::MissingFeature { scheme: "rediss", feature: "redis-tls" }),
         _ => {
             let known = "`redis://host:port` or `unix:///path`";
-            return Err(SetupError::UnknownScheme { scheme: scheme.to_owned(), known });
+            Err(SetupError::UnknownScheme { scheme: scheme.to_owned(), known })
         }
     }
+}
+
+/// A server over TLS: that of the same URL in clear text, without what says how.
+#[cfg(feature = "redis-tls")]
+fn secured(url: &str) -> Result<Server, SetupError> {
+    let invalid = |reason: String| SetupError::InvalidUrl { url: masked(url), reason };
+    if url.contains('#') {
+        let reason = "nothing stands behind a `#`, and nothing turns the check of certificate and host off; write a `#` \
+                      in a password as `%23`";
+        return Err(invalid(reason.to_owned()));
+    }
+    let plain = url.replacen("rediss:", "redis:", 1);
+    // A password may hold an unescaped `?`, which is refused with the rest.
+    let (front, query) = plain.split_once('?').unwrap_or((&plain, ""));
+    let (mut authorities, mut theirs) = (None, Vec::new());
+    for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+        match parameter.split_once('=') {
+            Some(("sslrootcert", "system")) => authorities = None,
+            Some(("sslrootcert", path)) => {
+                let path = percent_encoding::percent_decode_str(path).decode_utf8();
+                let path = path.map_err(|_| invalid("`sslrootcert` is no UTF-8 text".to_owned()))?;
+                authorities = Some(PathBuf::from(path.into_owned()));
+            }
+            _ => theirs.push(parameter),
+        }
+    }
+    let rest = if theirs.is_empty() { front.to_owned() } else { format!("{front}?{}", theirs.join("&")) };
+    let client = client(url, &rest)?;
+    let secured = Secured::new(authorities.as_deref()).map_err(invalid)?;
+    Ok(Server::new(client).secured(secured))
+}
+
+/// A client for `plain`, which is shown as `url`.
+fn client(url: &str, plain: &str) -> Result<Client, SetupError> {
+    let invalid = |reason: &str| SetupError::InvalidUrl { url: masked(url), reason: reason.to_owned() };
     // The driver's own message may quote the URL, so only its category is shown.
-    let info = url.into_connection_info().map_err(|_| {
+    let info = plain.into_connection_info().map_err(|_| {
         invalid(
             "write redis://user:password@host:port/number, where the port is below 65536, the database is a \
              number, and a password's `/`, `#`, `?`, `@` and `%` are percent-encoded",
@@ -53,18 +92,41 @@ mod tests {
     #[test]
     fn urls_of_one_server_are_accepted() {
         for url in ["redis://h", "redis://:p@h:7000/3", "redis://u:p@[::1]:7000", "unix:///run/r.sock"] {
-            assert!(client(url).is_ok(), "{url}");
+            assert!(server(url).is_ok(), "{url}");
         }
     }
 
     #[test]
     fn refusals_say_what_to_write_and_hide_the_password() {
-        for url in ["redis://u:s3cret@h:port", "redis://u:s3cret@h/nodb", "rediss://u:s3cret@h", "s3cret://"]
+        for url in
+            ["redis://u:s3cret@h:port", "redis://u:s3cret@h/nodb", "rediss://u:s3cret@h:port", "s3cret://"]
         {
-            let refusal = client(url).unwrap_err().to_string();
-            assert!(url.starts_with("s3cret") || !refusal.contains("s3cret"), "{refusal}");
+            let refusal = server(url).err().unwrap().to_string();
+            assert!(url.starts_with("s3cret:") || !refusal.contains("s3cret"), "{refusal}");
         }
-        assert!(client("rediss://h").unwrap_err().to_string().contains("TLS is not supported yet"));
-        assert!(client("http://h").unwrap_err().to_string().contains("no backend has the scheme `http`"));
+        assert!(server("http://h").err().unwrap().to_string().contains("no backend has the scheme `http`"));
+    }
+    #[cfg(not(feature = "redis-tls"))]
+    #[test]
+    fn without_the_feature_tls_is_refused_by_its_name() {
+        let said = server("rediss://u:s3cret@h").err().unwrap().to_string();
+        assert!(said.contains("`rediss` URLs need lockrt's feature `redis-tls`"), "{said}");
+    }
+
+    #[cfg(feature = "redis-tls")]
+    #[test]
+    fn no_url_turns_the_check_of_a_certificate_off() {
+        for url in ["rediss://u:s3cret@h/#insecure", "rediss://h#", "rediss://h?sslrootcert=system#insecure"]
+        {
+            let said = server(url).err().unwrap().to_string();
+            assert!(said.contains("nothing turns the check") && !said.contains("s3cret"), "{said}");
+        }
+        for url in [
+            "rediss://h?sslrootcert=/nowhere/ca.pem",
+            "rediss://h?protocol=resp3&sslrootcert=%2Fnowhere%2Fca.pem",
+        ] {
+            let said = server(url).err().unwrap().to_string();
+            assert!(said.contains("`/nowhere/ca.pem`, cannot be read"), "{said}");
+        }
     }
 }
