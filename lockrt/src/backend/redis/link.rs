@@ -251,7 +251,8 @@ mod tests {
         let second = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let leads_to = Arc::new(AtomicU16::new(first.local_addr().unwrap().port()));
         let ear = Ear { names: Names::new("lockrt:", 1), places: Arc::default() };
-        let mut link = Link::new(Client::open("redis://locks.example:6379").unwrap(), ear);
+        let mut link =
+            Link::new(crate::backend::redis::url::server("redis://locks.example:6379").unwrap(), ear);
         link.settings = Home::Keeper.settings().set_dns_resolver(Name(Arc::clone(&leads_to)));
         let link = Arc::new(link);
         for server in [first, second] {
