@@ -23,6 +23,8 @@ impl Authorities {
         file.map_or_else(of_system, of_file).map(Self)
     }
 
+    /// For connections in clear text, whose driver asks for some all the same.
+    #[cfg(feature = "postgres-tls")]
     pub(crate) fn none() -> Self {
         Self(Arc::new(RootCertStore::empty()))
     }
