@@ -162,12 +162,14 @@ pub(super) fn renew(claims: &[&Claim]) -> Cmd {
 /// One answer per claim of a call of `claims` claims.
 pub(super) fn renewed(answer: &Value, claims: usize) -> Vec<Renewed> {
     match answer {
-        Value::BulkString(answers) if answers.len() == claims => answers.iter().map(renewed_one).collect(),
+        Value::BulkString(answers) if answers.len() == claims => {
+            answers.iter().copied().map(renewed_one).collect()
+        }
         _ => vec![Renewed::Unknown(failure::unexpected_answer()); claims],
     }
 }
 
-fn renewed_one(answer: &u8) -> Renewed {
+fn renewed_one(answer: u8) -> Renewed {
     match answer {
         b'1' => Renewed::Extended,
         b'0' => Renewed::Gone,
