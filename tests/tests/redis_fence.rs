@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockrt::testing::claim;
 use lockrt::{Backend, Outcome, Redis, SetupError};
-use lockrt_tests::{RedisServer, granted, key, refused};
+use lockrt_tests::{Proxy, RedisServer, Toxic, Way, granted, key, refused};
 use redis::AsyncCommands as _;
 use redis::aio::MultiplexedConnection;
 
@@ -37,6 +37,26 @@ async fn tokens_rise_over_a_server_restart_that_loses_all_data() {
         // The next call may be the one that notices.
         let _ = client.try_acquire(&claim(&key("probe"), TTL)).await;
     }
+}
+
+/// The next grant is of a client that heard of the server's time by an answer that came late, so it believes that it is
+/// earlier than it is.
+#[tokio::test]
+async fn tokens_rise_after_the_last_one_was_deleted_also_for_a_client_that_was_told_the_time_late() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port(), 1).await;
+    let [prompt, late] = [server.url(), proxy.url()].map(|url| Redis::from_url(&url).unwrap());
+    proxy.add([Toxic::Latency { way: Way::Answer, ms: 300..301 }]);
+    let probe = claim(&key("probe"), TTL);
+    granted(&late, &probe).await;
+    proxy.clear();
+
+    let mut raw = server.raw().await;
+    let (first, second) = (claim(&key("orders"), TTL), claim(&key("orders"), TTL));
+    let token = granted(&prompt, &first).await;
+    let () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
+    let next = granted(&late, &second).await;
+    assert!(next > token, "{next} after {token}: {} us less", token.saturating_sub(next));
 }
 
 #[tokio::test]

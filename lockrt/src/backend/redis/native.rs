@@ -106,7 +106,7 @@ fn attempt(
     let mut set = Cmd::with_capacity(7, lock.len() + scripts::NAMES);
     set.arg("SET").arg(lock).arg(value_of(claim.owner())).arg("NX").arg("PX").arg(ttl_ms).arg("GET");
     let mut raise = Cmd::with_capacity(6, scripts::NAMES);
-    raise.arg("ZADD").arg(names.fence_of(slot)).arg("GT").arg("CH").arg(micros).arg("last");
+    raise.arg("ZADD").arg(names.fence_of(slot)).arg("XX").arg("GT").arg("CH").arg(micros).arg("last");
     let mut calls = Pipeline::with_capacity(2 + usize::from(stale));
     calls.add_command(set).add_command(raise);
     if stale {
