@@ -2,8 +2,8 @@
 //!
 //! A script costs the server more than its commands, and the time of the server is known well enough: so
 //! the client writes the lock, if nobody has it, and raises the last token to what it takes for the server's
-//! time. If the last token is greater by then, or the second command fails, the lock is ours without a
-//! token, and the ordinary script gives it one. A wrong estimate costs a round trip, and no order.
+//! time. If the last token is greater by then, or there is none, or the second command fails, the lock is ours
+//! without a token, and the ordinary script gives it one. A wrong estimate costs a round trip, and no order.
 
 use redis::{Cmd, Pipeline, RedisError, Value};
 
