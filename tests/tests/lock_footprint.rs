@@ -51,9 +51,11 @@ async fn by_lock(manager: &LockManager) -> usize {
 /// Bytes by waiter, of so many that wait for one key; their futures are the callers'.
 async fn by_waiter(manager: &LockManager) -> usize {
     let waits = POLICY.wait_forever();
-    let held = manager.acquire(&key(0), &POLICY).await.unwrap();
+    // None of those that are held later: what is dropped here is given back behind.
+    let key = key(LOCKS);
+    let held = manager.acquire(&key, &POLICY).await.unwrap();
     let mut waiters: Vec<_> =
-        (0..WAITERS).map(|_| Box::pin(async { manager.acquire(&key(0), &waits).await.map(drop) })).collect();
+        (0..WAITERS).map(|_| Box::pin(async { manager.acquire(&key, &waits).await.map(drop) })).collect();
     let before = live();
     let mut nobody = Context::from_waker(Waker::noop());
     for waiter in &mut waiters {

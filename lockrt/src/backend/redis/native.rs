@@ -105,7 +105,7 @@ fn attempt(
     let (lock, ttl_ms) = (claim.key().as_str(), scripts::usable_ttl_ms(claim)?);
     let mut set = Cmd::with_capacity(7, lock.len() + scripts::NAMES);
     set.arg("SET").arg(lock).arg(value_of(claim.owner())).arg("NX").arg("PX").arg(ttl_ms).arg("GET");
-    let mut raise = Cmd::with_capacity(6, scripts::NAMES);
+    let mut raise = Cmd::with_capacity(7, scripts::NAMES);
     raise.arg("ZADD").arg(names.fence_of(slot)).arg("XX").arg("GT").arg("CH").arg(micros).arg("last");
     let mut calls = Pipeline::with_capacity(2 + usize::from(stale));
     calls.add_command(set).add_command(raise);

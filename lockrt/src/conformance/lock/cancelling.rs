@@ -67,7 +67,7 @@ pub async fn an_acquire_that_is_dropped_leaves_nothing_even_if_keys_are_held_for
 /// A slow network delivers it when its caller has given up and cleaned up: that is cleaned up as well.
 pub async fn an_acquire_that_arrives_after_its_release_leaves_nothing(locks: &Locks<impl Service>) {
     let plan = |call, number| match (call, number) {
-        (Call::Acquire, 1) => Fate::AppliedLate(Duration::from_millis(150)),
+        (Call::Acquire, 1) => Fate::AppliedLate(Duration::from_millis(300)),
         // So that the caller gives up.
         (Call::Acquire, _) => Fate::Denied,
         _ => Fate::Answered,
