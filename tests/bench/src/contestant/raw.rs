@@ -121,12 +121,14 @@ impl Raw {
 async fn record(orders: &Orders, client: &redis::Client) -> Result<Vec<Recorded>> {
     let address = orders.url.strip_prefix("redis://").ok_or("the URL is redis://host:port")?;
     let lockrt = Lockrt::connect(&Orders { name: Name::Lockrt, ..orders.clone() }).await?;
+    // A client may do more for its first lock, and for the first one of each slot.
+    for number in 0..KEYS {
+        if let Ok(first) = lockrt.acquire(&Lockrt::key(number), How::Free).await {
+            lockrt.release(first).await?;
+        }
+    }
     let mut monitor = Monitor::open(address)?;
     let mut marks = client.get_connection()?;
-    // A client may do more for its first lock.
-    if let Ok(first) = lockrt.acquire(&Lockrt::key(0), How::Free).await {
-        lockrt.release(first).await?;
-    }
     let (mut recorded, mut failures) = (Vec::new(), 0);
     while recorded.len() < KEYS {
         let (number, began) = (recorded.len(), Instant::now());
