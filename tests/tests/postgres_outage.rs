@@ -213,6 +213,34 @@ async fn a_locked_row_costs_none_of_the_other_leases_of_its_process() {
     transaction.rollback().await.unwrap();
 }
 
+/// To ask again for the locked row takes time, which the others have not.
+#[tokio::test]
+async fn a_locked_row_costs_none_of_the_other_leases_where_answers_take_long() {
+    let server = PostgresServer::start().await;
+    let line = Proxy::start(server.port(), 1).await;
+    let manager = LockManager::builder().build(at(line.port())).unwrap();
+    let policy = LockPolicy::new(Duration::from_millis(1_500)).renew(Duration::from_secs(60));
+    let mut guards = Vec::new();
+    for number in 0..4 {
+        guards.push(manager.acquire(&key(&format!("orders:{number}")), &policy).await.unwrap());
+    }
+    line.delay(50..51);
+    sleep(Duration::from_secs(2)).await;
+    for guard in &guards {
+        guard.lease().check().expect("answers come in time");
+    }
+    let mut raw = server.raw().await;
+    let transaction = raw.transaction().await.unwrap();
+    let locked = "SELECT FROM lockrt_locks WHERE key LIKE '%orders:3' FOR UPDATE";
+    assert_eq!(transaction.execute(locked, &[]).await.unwrap(), 1);
+    soon("the loss of this one", guards[3].lease().lost()).await;
+    sleep(Duration::from_secs(1)).await;
+    for (number, guard) in guards.iter().enumerate().filter(|(number, _)| *number != 3) {
+        guard.lease().check().unwrap_or_else(|error| panic!("{number}: {error}"));
+    }
+    transaction.rollback().await.unwrap();
+}
+
 /// Behind a pooler no statement has a bound but those of the role.
 #[tokio::test]
 async fn a_sweep_that_cannot_be_made_holds_up_no_lock() {

@@ -63,7 +63,7 @@ const CAPABILITIES: Capabilities = Capabilities::new("postgres").fences(FenceStr
 /// How often a waiting claim looks at a key of which nobody tells it, a quarter more or less.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// When to ask again for renewals whose row somebody has locked: commits take that long.
+/// When to ask again for renewals whose row somebody has locked, if there is time: commits take that long.
 const ROW_LOCKED: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(20)];
 
 /// How often a client that is at work sweeps the table, or lets another one do it.
@@ -234,10 +234,14 @@ impl Postgres {
     }
 
     async fn renew_some(&self, claims: &[(usize, &Claim, i64)]) -> Vec<Renewed> {
+        let started = Clock::system().now();
         let mut answers = self.renew_free(claims).await;
+        let took = Clock::system().now().since(started);
+        // Whoever asks waits for a sixth of the shortest ttl. Later than that, those that were extended are told nothing.
+        let within = shortest_ttl(claims) / 12;
         for pause in ROW_LOCKED {
             let locked: Vec<usize> = (0..claims.len()).filter(|place| answers[*place].is_none()).collect();
-            if locked.is_empty() {
+            if locked.is_empty() || Clock::system().now().since(started) + pause + took > within {
                 break;
             }
             tokio::time::sleep(pause).await;
@@ -252,9 +256,8 @@ impl Postgres {
 
     /// Renews those whose row nobody has locked; no answer for the others.
     async fn renew_free(&self, claims: &[(usize, &Claim, i64)]) -> Vec<Option<Renewed>> {
-        let shortest = claims.iter().map(|(_, claim, _)| claim.ttl()).min().unwrap_or_default();
         let renewals = Renewals::of(claims);
-        match self.call(&self.statements.renew, &renewals.parameters(), shortest).await {
+        match self.call(&self.statements.renew, &renewals.parameters(), shortest_ttl(claims)).await {
             Ok(rows) => statements::renewed(&rows, claims.len()),
             Err(failure) => vec![Some(Renewed::Unknown(failure)); claims.len()],
         }
@@ -279,6 +282,10 @@ impl Postgres {
             }));
         }
     }
+}
+
+fn shortest_ttl(claims: &[(usize, &Claim, i64)]) -> Duration {
+    claims.iter().map(|(_, claim, _)| claim.ttl()).min().unwrap_or_default()
 }
 
 /// When to look again at a key of which nobody tells.
