@@ -96,7 +96,8 @@ pub enum Attempt {
     },
     /// Somebody else holds it.
     Held {
-        /// How long until that lease ends unless it is renewed; none if unknown or endless.
+        /// How long until that lease ends unless it is renewed, or a little longer for a claim that waits behind
+        /// others; none if unknown or endless.
         free_in: Option<Duration>,
     },
 }

@@ -23,10 +23,10 @@ if holder and holder ~= owner and holder ~= owner .. '?' then
   if last.err or type(redis.pcall('ZADD', queue, 'NX', (last[2] or 0) + 1, place)) == 'table' then
     return { left, 0 }
   end
-  -- The first in the queue look when an offer ends. For those behind them it begins a lease, which is likely as long as
-  -- theirs: in a line that takes longer than an offer each would look once per offer.
-  if left >= 0 and string.sub(holder, -1) == '?' and (tonumber(redis.pcall('ZRANK', queue, place)) or 0) >= 8 then
-    left = tonumber(ttl)
+  -- The first in the queue look when an offer ends, those behind them each a little later: in a line that takes longer
+  -- than an offer all would look once per offer, and if the first are dead, the next one should not wait for long.
+  if left >= 0 and string.sub(holder, -1) == '?' then
+    left = left + 25 * math.max((tonumber(redis.pcall('ZRANK', queue, place)) or 0) - 7, 0)
   end
   -- A waiter that lives asks again when this lease ends, or when two thirds of its own ttl have passed, whichever
   -- comes first, and gives a silent server up after 3 s. So a queue without a newer look has only dead ones in it.
