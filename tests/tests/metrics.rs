@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lockrt::fence::Fence;
-use lockrt::{FencingToken, LockManager, LockPolicy, Memory, OnLost};
-use lockrt_tests::key;
+use lockrt::{FencingToken, LockManager, LockPolicy, Memory, OnCancel, OnLost};
+use lockrt_tests::{Yielding, caught, key, polled};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tokio::time::{advance, sleep};
 
@@ -154,6 +154,46 @@ async fn a_lease_that_is_lost_is_counted_by_its_reason_and_held_until_its_body_e
         assert!(lines.contains(&line.to_owned()), "{line} is missing: {lines:#?}");
     }
     assert!(!lines.iter().any(|line| line.starts_with("lock_held")), "{lines:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_held_and_nobody_waits_in_the_end_whatever_ended_a_lock() {
+    listen!(recorder);
+    let name = key("jane");
+    let policies = [
+        POLICY.wait(TTL),
+        POLICY.on_cancel(OnCancel::Hold).wait(TTL),
+        POLICY.min_hold(Duration::from_secs(1)).wait(TTL * 2),
+        POLICY.renew(TTL * 3).wait(TTL),
+    ];
+    for policy in policies {
+        let mut granted = 0;
+        for polls in 0_usize.. {
+            let locks = lockrt::testing::manager(Yielding(Memory::new()));
+            let other = if polls % 2 == 1 { locks.acquire(&name, &POLICY).await.ok() } else { None };
+            let call = async {
+                let body = async |_: &lockrt::Lease| tokio::task::yield_now().await;
+                tokio::join!(locks.run(&name, &policy, body), async { drop(other) }).0
+            };
+            let ended = polled(polls, call, async {}).await;
+            if polls % 3 == 0 {
+                locks.shutdown(Duration::ZERO).await;
+            }
+            sleep(TTL * 3).await;
+            granted += usize::from(ended.is_some());
+            if granted == 2 {
+                break;
+            }
+        }
+        let locks = manager();
+        let panics = caught(locks.run(&name, &policy, async |_| -> () { panic!("as it is meant to") }));
+        assert!(panics.await.is_err());
+        sleep(TTL * 3).await;
+        let lines = told(&recorder);
+        assert!(lines.iter().any(|line| line.starts_with("lock_hold_seconds")), "{lines:#?}");
+        let stays = |line: &&String| line.starts_with("lock_held") || line.starts_with("lock_waiters");
+        assert_eq!(lines.iter().find(stays), None, "{policy:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

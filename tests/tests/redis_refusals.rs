@@ -196,6 +196,21 @@ async fn the_rights_that_the_refusal_names_are_enough() {
 }
 
 #[tokio::test]
+async fn a_user_who_may_not_read_many_keys_at_once_hears_that_nothing_is_renewed_and_may_still_release() {
+    let server = RedisServer::start();
+    command(&server, &["ACL", "SETUSER", "old", "on", ">s3cret", "~*", "&*", "+@all", "-mget", "-zrank"])
+        .await;
+    let client = Redis::from_url(&format!("redis://old:s3cret@127.0.0.1:{}", server.port())).unwrap();
+    let owner = claim(&key("orders"), TTL);
+    granted(&client, &owner).await;
+    let answers = client.renew(&[&owner]).await;
+    let [Renewed::Unknown(error)] = &answers[..] else { panic!("{answers:?}") };
+    is_refusal(error, "this user needs the commands get, mget", &owner);
+    assert!(error.is_permanent(), "{error}");
+    assert_eq!(client.release(&owner).await.unwrap(), lockrt::Released::Freed);
+}
+
+#[tokio::test]
 async fn the_user_that_the_readme_makes_can_lock_and_wait_and_do_no_more() {
     let server = RedisServer::start();
     let line = include_str!("../../README.md").lines().find(|line| line.starts_with("ACL SETUSER")).unwrap();
