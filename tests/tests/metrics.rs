@@ -176,7 +176,7 @@ async fn nothing_is_held_and_nobody_waits_in_the_end_whatever_ended_a_lock() {
                 tokio::join!(locks.run(&name, &policy, body), async { drop(other) }).0
             };
             let ended = polled(polls, call, async {}).await;
-            if polls % 3 == 0 {
+            if polls.is_multiple_of(3) {
                 locks.shutdown(Duration::ZERO).await;
             }
             sleep(TTL * 3).await;
@@ -186,7 +186,8 @@ async fn nothing_is_held_and_nobody_waits_in_the_end_whatever_ended_a_lock() {
             }
         }
         let locks = manager();
-        let panics = caught(locks.run(&name, &policy, async |_| -> () { panic!("as it is meant to") }));
+        let panics =
+            caught(locks.run(&name, &policy, async |_| assert_ne!(policy.ttl(), TTL, "as it is meant to")));
         assert!(panics.await.is_err());
         sleep(TTL * 3).await;
         let lines = told(&recorder);
