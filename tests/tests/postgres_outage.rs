@@ -241,6 +241,35 @@ async fn a_locked_row_costs_none_of_the_other_leases_where_answers_take_long() {
     transaction.rollback().await.unwrap();
 }
 
+/// What logs in cannot be reached, say, while those who are in already go on slowly.
+#[tokio::test]
+async fn calls_go_on_where_answers_take_long_and_no_new_connection_is_let_in() {
+    let server = PostgresServer::start().await;
+    let line = Proxy::start(server.port(), 1).await;
+    let client = at(line.port());
+    let holder = claim(&key("orders"), TTL);
+    granted(&client, &holder).await;
+    line.delay(60..61);
+    let silent = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    line.lead_to(silent.local_addr().unwrap().port());
+    let others = async {
+        loop {
+            gets(&client, "busy").await;
+        }
+    };
+    let renewals = async {
+        for _ in 0..10 {
+            let answers = timeout(Duration::from_millis(500), client.renew(&[&holder])).await;
+            assert!(matches!(answers.as_deref(), Ok([Renewed::Extended])), "{answers:?}");
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::select! {
+        () = renewals => {}
+        () = others => {}
+    }
+}
+
 /// Behind a pooler no statement has a bound but those of the role.
 #[tokio::test]
 async fn a_sweep_that_cannot_be_made_holds_up_no_lock() {

@@ -79,8 +79,23 @@ impl Link {
         }
         let lane = closed[self.spread.fetch_add(1, Ordering::Relaxed) % closed.len()];
         let within = if takes_long { SILENCE } else { LONG };
-        let opened = tokio::time::timeout(within, self.opened(lane)).await;
-        Ok(opened.ok().and_then(Result::ok).unwrap_or(least))
+        let sooner = async {
+            loop {
+                tokio::time::sleep(LONG).await;
+                // What took long is answered by now, and to connect may take longer still.
+                if let Some(free) = self.least_busy().filter(|open| !open.load().0) {
+                    return free;
+                }
+            }
+        };
+        let connection = async {
+            tokio::select! {
+                biased;
+                opened = self.opened(lane) => opened.ok(),
+                free = sooner => Some(free),
+            }
+        };
+        Ok(tokio::time::timeout(within, connection).await.ok().flatten().unwrap_or(least))
     }
 
     fn least_busy(&self) -> Option<Arc<Connection>> {
