@@ -236,6 +236,17 @@ async fn a_system_that_trusts_nobody_and_a_file_that_is_not_there_are_refused_at
     run_again(TEST, "postgres://h/d?sslmode=require", Path::new("/dev/null")).await;
 }
 
+/// As one that is replaced while the service runs.
+#[tokio::test]
+async fn the_file_of_authorities_is_read_at_the_start_alone() {
+    let secured = SecuredPostgres::start().await;
+    let postgres = at(&secured.url());
+    std::fs::remove_file(secured.authority().file()).unwrap();
+    postgres.migrate().await.unwrap();
+    postgres.session_lock(&key("export"), &POLICY).await.unwrap().release().await.unwrap();
+    granted(&postgres, &claim(&key("orders"), TTL)).await;
+}
+
 #[tokio::test]
 async fn a_pooler_speaks_tls_as_a_server_does() {
     let (server, authority) = (PostgresServer::start().await, Authority::create());

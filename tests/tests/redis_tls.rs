@@ -78,6 +78,21 @@ async fn both_kinds_of_connections_are_tls_and_end_with_their_manager() {
 }
 
 #[tokio::test]
+async fn a_connection_that_ends_is_noticed_and_the_next_one_is_tls_too() {
+    let secured = SecuredRedis::start();
+    let tap = Tap::start(secured.port()).await;
+    let (client, holder) = (at(&secured.url_at(tap.port())), claim(&key("orders"), TTL));
+    granted(&client, &holder).await;
+    let mut kill = redis::cmd("CLIENT");
+    kill.arg("KILL").arg("USER").arg("app");
+    let killed: u64 = kill.query_async(&mut secured.server().raw().await).await.unwrap();
+    assert_eq!(killed, 1);
+    let renewed = async || matches!(client.renew(&[&holder]).await[..], [Renewed::Extended]);
+    until("it is renewed on another one", renewed).await;
+    assert!(tap.sent().len() == 2 && all_encrypted(&tap));
+}
+
+#[tokio::test]
 async fn a_server_that_an_unknown_authority_vouches_for_is_refused() {
     let (secured, stranger) = (SecuredRedis::start(), SecuredRedis::start());
     let url = secured.url_at(stranger.port());

@@ -101,9 +101,9 @@ struct Settings {
 }
 
 impl Settings {
-    /// What they name, to which `options` go when a connection begins.
-    fn server(&self, pooled: bool, options: &str) -> Result<Server, String> {
-        Server::new(url::complete(self.config.clone(), pooled, options), self.authorities.as_deref())
+    /// How connections are made, to which `options` go when one begins.
+    fn completed(&self, pooled: bool, options: &str) -> Config {
+        url::complete(self.config.clone(), pooled, options)
     }
 }
 
@@ -176,9 +176,9 @@ impl Postgres {
     }
 
     fn new(settings: Settings) -> Result<Self, SetupError> {
-        let server = settings.server(settings.pooled, SESSION);
-        let server =
-            server.map_err(|reason| SetupError::InvalidUrl { url: settings.shown.clone(), reason })?;
+        let config = settings.completed(settings.pooled, SESSION);
+        let server = Server::new(config, settings.authorities.as_deref())
+            .map_err(|reason| SetupError::InvalidUrl { url: settings.shown.clone(), reason })?;
         Ok(Self {
             link: Arc::new(Link::new(server, settings.pooled, settings.connections)),
             statements: Arc::new(Statements::new(&settings.schema)?),
@@ -188,8 +188,8 @@ impl Postgres {
     }
 
     /// The server for connections that are no one else's, to which nothing is sent ahead.
-    pub(crate) fn server_of_sessions(&self) -> Result<Server, String> {
-        self.settings.server(true, "")
+    pub(crate) fn server_of_sessions(&self) -> Server {
+        self.link.server().by(self.settings.completed(true, ""))
     }
 
     /// One statement for a lock of this ttl.

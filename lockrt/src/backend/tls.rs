@@ -53,7 +53,8 @@ fn of_system() -> Result<Arc<RootCertStore>, String> {
         if roots.is_empty() {
             return Err(
                 "the system has no trusted certificates to verify the server's by; install them (on Debian \
-                        the package `ca-certificates`), or name a file of them by `sslrootcert=<path>`",
+                        the package `ca-certificates`), see whether `SSL_CERT_FILE` and `SSL_CERT_DIR` name others, or \
+                        name a file of them by `sslrootcert=<path>`",
             );
         }
         Ok(Arc::new(roots))

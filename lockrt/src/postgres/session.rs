@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::timeout;
+use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{CancelToken, Client, Config, Row};
@@ -117,7 +118,15 @@ pub async fn session_lock(
     policy: &LockPolicy,
 ) -> Result<SessionLock, LockError> {
     // It sends no settings when it connects, which a pooler would refuse.
-    lock_at(Server::new(url::complete(config.clone(), true, ""), None), key, policy).await
+    let config = url::complete(config.clone(), true, "");
+    let server = if config.get_ssl_mode() == SslMode::Require {
+        // The first one reads the system's authorities from disk.
+        let reading = tokio::task::spawn_blocking(move || Server::new(config, None));
+        reading.await.unwrap_or_else(|_| Err("the runtime has ended".to_owned()))
+    } else {
+        Server::new(config, None)
+    };
+    lock_at(server, key, policy).await
 }
 
 impl Postgres {
@@ -132,7 +141,7 @@ impl Postgres {
     ///
     /// As there.
     pub async fn session_lock(&self, key: &LockKey, policy: &LockPolicy) -> Result<SessionLock, LockError> {
-        lock_at(self.server_of_sessions(), key, policy).await
+        lock_at(Ok(self.server_of_sessions()), key, policy).await
     }
 }
 

@@ -58,6 +58,10 @@ impl Link {
         Self { server, pooled, spread: AtomicUsize::new(0), waiters: Arc::default(), lanes: lanes.collect() }
     }
 
+    pub(super) fn server(&self) -> &Server {
+        &self.server
+    }
+
     /// A connection that nobody waits on, or the one where a call waits least. Opens the first one if there is none, and
     /// further ones when all that are open are busy: callers spread over those that are being opened, since who shares one
     /// waits for what is slow there.

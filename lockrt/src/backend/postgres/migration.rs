@@ -42,8 +42,7 @@ impl Postgres {
 
     async fn make_tables(&self) -> Result<(), BackendError> {
         // Without our time-outs: making tables may take longer than an attempt.
-        let server = self.settings.server(self.settings.pooled, "");
-        let server = server.map_err(|error| BackendError::not_applied(error).permanent())?;
+        let server = self.link.server().by(self.settings.completed(self.settings.pooled, ""));
         let (client, connection) = server.connect().await?;
         let locks = format!("{}.lockrt_locks", self.statements.schema);
         let floor = format!("{}.lockrt_floor", self.statements.schema);

@@ -57,6 +57,12 @@ impl Server {
         Ok(Self { connector: connector(secured, authorities)?, config })
     }
 
+    /// The same server, by the same authorities, to which connections are made in another way.
+    pub(crate) fn by(&self, mut config: Config) -> Self {
+        config.ssl_mode(self.config.get_ssl_mode());
+        Self { config, connector: self.connector() }
+    }
+
     /// How many hosts may be tried for a connection.
     pub(crate) fn hosts(&self) -> usize {
         self.config.get_hosts().len().max(1)

@@ -20,6 +20,9 @@ pub(super) fn server(url: &str) -> Result<Server, SetupError> {
         return Err(invalid("it has no `://`; write redis://host:port"));
     };
     match scheme {
+        "redis" | "redis+unix" | "unix" if asks_for_tls(url) => {
+            Err(invalid("`ssl..` and `tls..` say nothing without TLS; write `rediss://host:port` with them"))
+        }
         "redis" | "redis+unix" | "unix" => Ok(Server::new(client(url, url)?)),
         #[cfg(feature = "redis-tls")]
         "rediss" => secured(url),
@@ -32,6 +35,15 @@ pub(super) fn server(url: &str) -> Result<Server, SetupError> {
     }
 }
 
+/// Whether there is a parameter that its writer takes for TLS, as the driver takes none amiss.
+fn asks_for_tls(url: &str) -> bool {
+    let of_tls = |parameter: &str| {
+        let name = parameter.to_ascii_lowercase();
+        name.starts_with("ssl") || name.starts_with("tls")
+    };
+    url.split_once('?').is_some_and(|(_, query)| query.split('&').any(of_tls))
+}
+
 /// A server over TLS: that of the same URL in clear text, without what says how.
 #[cfg(feature = "redis-tls")]
 fn secured(url: &str) -> Result<Server, SetupError> {
@@ -42,7 +54,6 @@ fn secured(url: &str) -> Result<Server, SetupError> {
         return Err(invalid(reason.to_owned()));
     }
     let plain = url.replacen("rediss:", "redis:", 1);
-    // A password may hold an unescaped `?`, which is refused with the rest.
     let (front, query) = plain.split_once('?').unwrap_or((&plain, ""));
     let (mut authorities, mut theirs) = (None, Vec::new());
     for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
@@ -53,7 +64,13 @@ fn secured(url: &str) -> Result<Server, SetupError> {
                 let path = path.map_err(|_| invalid("`sslrootcert` is no UTF-8 text".to_owned()))?;
                 authorities = Some(PathBuf::from(path.into_owned()));
             }
-            _ => theirs.push(parameter),
+            Some(("protocol", _)) => theirs.push(parameter),
+            // One that is misspelt would leave the trust to the whole system's store.
+            _ => {
+                let reason = "its parameters are `sslrootcert=<path>`, `sslrootcert=system` and `protocol=<version>`; write \
+                              a `?` in a password as `%3F`";
+                return Err(invalid(reason.to_owned()));
+            }
         }
     }
     let rest = if theirs.is_empty() { front.to_owned() } else { format!("{front}?{}", theirs.join("&")) };
@@ -106,11 +123,36 @@ mod tests {
         }
         assert!(server("http://h").err().unwrap().to_string().contains("no backend has the scheme `http`"));
     }
+
+    #[test]
+    fn what_means_tls_is_refused_in_clear_text() {
+        for url in
+            ["redis://u:s3cret@h?sslrootcert=/ca.pem", "redis://h?protocol=3&TLS=true", "unix:///r?ssl=1"]
+        {
+            let said = server(url).err().unwrap().to_string();
+            assert!(said.contains("write `rediss://host:port`") && !said.contains("s3cret"), "{said}");
+        }
+        assert!(server("redis://h?protocol=resp3").is_ok());
+    }
+
     #[cfg(not(feature = "redis-tls"))]
     #[test]
     fn without_the_feature_tls_is_refused_by_its_name() {
         let said = server("rediss://u:s3cret@h").err().unwrap().to_string();
         assert!(said.contains("`rediss` URLs need lockrt's feature `redis-tls`"), "{said}");
+    }
+
+    #[cfg(feature = "redis-tls")]
+    #[test]
+    fn a_parameter_that_is_misspelt_is_not_passed_over() {
+        for url in
+            ["rediss://h?sslRootCert=/ca.pem", "rediss://h?%73slrootcert=/ca.pem", "rediss://h?sslrootcert"]
+        {
+            let said = server(url).err().unwrap().to_string();
+            assert!(said.contains("its parameters are `sslrootcert=<path>`"), "{said}");
+        }
+        let said = server("rediss://u:s3?cret@h").err().unwrap().to_string();
+        assert!(said.contains("%3F") && !said.contains("cret"), "{said}");
     }
 
     #[cfg(feature = "redis-tls")]
