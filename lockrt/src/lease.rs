@@ -112,27 +112,29 @@ impl Lease {
     ///
     /// The release goes on.
     pub async fn release(&self) -> Released {
-        if self.end() { self.0.release(Parting::Ended).await } else { Released::Deferred }
+        match self.end() {
+            Some(_ended) => self.0.release(Parting::Ended).await,
+            None => Released::Deferred,
+        }
     }
 
     /// The same without waiting for the answer.
     pub(crate) fn leave(&self, parting: Parting) {
-        if self.end() {
+        if let Some(_ended) = self.end() {
             self.0.leave(parting);
         }
     }
 
-    /// Ends the lease for its release; false if that was done before.
-    fn end(&self) -> bool {
+    /// Ends the lease for its release; none if that was done before.
+    fn end(&self) -> Option<GivenBack<'_>> {
         if !self.record().give_back() {
-            return false;
+            return None;
         }
         // One reading of the clock for both: a deadline between two readings would be told to nobody.
         let now = self.0.clock().now();
         let held =
             matches!(self.standing_at(now), Standing::Held(_)) && self.record().word.end(now, End::Released);
-        observe::given_back(self.name(), self.0.backend(), &self.record().holding, now, held);
-        true
+        Some(GivenBack { lease: self, now, held })
     }
 
     /// How the lease stands now. Whoever sees the deadline passed first tells everybody.
@@ -160,6 +162,22 @@ impl Lease {
 
     fn is(&self, manager: u64, key: &LockKey) -> bool {
         self.record().manager == manager && self.record().key == *key
+    }
+}
+
+/// A lease that has ended for its release. Counted when this is dropped: the release goes first, since whoever counts
+/// is foreign code.
+struct GivenBack<'a> {
+    lease: &'a Lease,
+    now: Moment,
+    /// It had not been lost.
+    held: bool,
+}
+
+impl Drop for GivenBack<'_> {
+    fn drop(&mut self) {
+        let (lease, holding) = (self.lease, &self.lease.record().holding);
+        observe::given_back(lease.name(), lease.0.backend(), holding, self.now, self.held);
     }
 }
 

@@ -3,11 +3,17 @@
 #![allow(clippy::unwrap_used, reason = "a case that cannot go on has failed")]
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use lockrt::fence::Fence;
-use lockrt::{FencingToken, LockManager, LockPolicy, Memory, OnCancel, OnLost};
+use lockrt::testing::claim;
+use lockrt::{
+    Attempt, Backend as _, FencingToken, LockKey, LockManager, LockPolicy, Memory, OnCancel, OnLost,
+};
 use lockrt_tests::{Yielding, caught, key, polled};
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tokio::time::{advance, sleep};
 
@@ -271,6 +277,46 @@ async fn no_label_has_anything_of_a_key_or_an_owner() {
         assert!(matches!(label, "name" | "backend" | "result" | "reason"), "{label}");
         assert!(!value.contains("jane") && !value.contains('#') && !value.contains("sha256"), "{value}");
     }
+}
+
+/// Looks whether the lock is free when its end is counted.
+struct Looks {
+    service: Memory,
+    free: AtomicBool,
+}
+
+impl Recorder for Looks {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::noop()
+    }
+
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        if key.name() == "lock_hold_seconds" {
+            let mine = claim(&LockKey::new("lock:jane").unwrap(), TTL);
+            let answer = self.service.try_acquire(&mine).now_or_never();
+            let free = matches!(answer, Some(Ok(Attempt::Granted { .. })));
+            self.free.store(free, Ordering::Relaxed);
+        }
+        Histogram::noop()
+    }
+}
+
+#[tokio::test]
+async fn what_is_counted_at_the_end_does_not_hold_up_the_release() {
+    let service = Memory::new();
+    let recorder = Looks { service: service.clone(), free: AtomicBool::new(false) };
+    let _listens = metrics::set_default_local_recorder(&recorder);
+    let locks = LockManager::builder().build(service).unwrap();
+    locks.acquire(&key("jane"), &POLICY).await.unwrap().release().await;
+    assert!(recorder.free.load(Ordering::Relaxed));
 }
 
 #[test]
