@@ -46,7 +46,7 @@ async fn who_stands_behind_the_first_in_the_queue_looks_later_than_an_offer_ends
     let mut raw = server.raw().await;
     let offered = format!("{}?", waiting_claim(&key("orders"), LONG).owner().wire());
     let () = raw.pset_ex("orders", offered, OFFER_MS).await.unwrap();
-    let mut last = Duration::ZERO;
+    let mut latest = Duration::ZERO;
     for place in 0_u64..12 {
         let waiter = waiting_claim(&key("orders"), LONG);
         // Some look for all behind them, so a long line costs no more than a short one.
@@ -59,11 +59,11 @@ async fn who_stands_behind_the_first_in_the_queue_looks_later_than_an_offer_ends
             let Attempt::Held { free_in: Some(free_in) } = attempt else { panic!("{attempt:?}") };
             let [least, most] = [least, most].map(|left| Duration::from_millis(left + later));
             assert!((least..=most).contains(&free_in), "in place {place}: {free_in:?}");
-            last = free_in;
+            latest = free_in;
         }
     }
     let left: u64 = raw.pttl("{orders}:queue").await.unwrap();
-    assert!(Duration::from_millis(left) > last, "the queue ends in {left} ms, before they look again");
+    assert!(Duration::from_millis(left) > latest, "the queue ends in {left} ms, before they look again");
 }
 
 /// The first nine were on a machine that is gone, one of them with an offer on its way.
