@@ -28,6 +28,32 @@ async fn start() -> (PostgresServer, Client, Client) {
     (server, client, other)
 }
 
+/// As the replicas of a service do that start together.
+#[tokio::test]
+async fn many_sessions_make_the_table_at_once_and_none_fails() {
+    let server = PostgresServer::start_empty().await;
+    let mut clients = Vec::new();
+    for _ in 0..12 {
+        clients.push(connected(&server).await);
+    }
+    for round in 0..10 {
+        // Also within a transaction of the caller's, which goes on.
+        let (begin, end) =
+            if round % 2 == 0 { ("", "") } else { ("BEGIN", "SELECT FROM lockrt_fence; COMMIT") };
+        let makes = clients.iter().map(async |client| {
+            client.batch_execute(begin).await?;
+            client.batch_execute(SCHEMA).await?;
+            client.batch_execute(end).await
+        });
+        for made in soon("the tables", futures_util::future::join_all(makes)).await {
+            assert!(made.is_ok(), "round {round}: {made:?}");
+        }
+        // Not a batch but one statement, as some drivers send each.
+        clients[0].execute(SCHEMA, &[]).await.unwrap();
+        clients[0].batch_execute("DROP TABLE lockrt_fence").await.unwrap();
+    }
+}
+
 fn token(number: u64) -> FencingToken {
     FencingToken::new(number)
 }
