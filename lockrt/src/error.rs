@@ -306,7 +306,7 @@ impl Error for BackendError {
 }
 
 /// Why a manager could not be made. Passwords in URLs are masked.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
     /// The variable that names the lock service is not set.
@@ -365,6 +365,13 @@ pub enum SetupError {
     /// A manager is installed already.
     #[error("a lock manager is installed already; call `install` once, in `main`")]
     AlreadyInstalled,
+}
+
+/// The same sentence: it is what a `main` that returns the error prints, alone or in a box.
+impl fmt::Debug for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 #[cfg(test)]

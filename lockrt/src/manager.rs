@@ -349,7 +349,11 @@ fn backend(url: &str) -> Result<Arc<dyn DynBackend>, SetupError> {
         }
         other => Err(SetupError::UnknownScheme {
             scheme: String::from(other),
-            known: "`memory:`, `redis://host:port` or `postgres://host/database`",
+            known: if cfg!(feature = "redis-tls") {
+                "`memory:`, `redis://host:port`, `rediss://host:port` for TLS, or `postgres://host/database`"
+            } else {
+                "`memory:`, `redis://host:port` or `postgres://host/database`"
+            },
         }),
     }
 }

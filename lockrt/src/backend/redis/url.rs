@@ -29,7 +29,11 @@ pub(super) fn server(url: &str) -> Result<Server, SetupError> {
         #[cfg(not(feature = "redis-tls"))]
         "rediss" => Err(SetupError::MissingFeature { scheme: "rediss", feature: "redis-tls" }),
         _ => {
-            let known = "`redis://host:port` or `unix:///path`";
+            let known = if cfg!(feature = "redis-tls") {
+                "`redis://host:port`, `rediss://host:port` for TLS, or `unix:///path`"
+            } else {
+                "`redis://host:port` or `unix:///path`"
+            };
             Err(SetupError::UnknownScheme { scheme: scheme.to_owned(), known })
         }
     }
@@ -89,7 +93,33 @@ fn client(url: &str, plain: &str) -> Result<Client, SetupError> {
              number, and a password's `/`, `#`, `?`, `@` and `%` are percent-encoded",
         )
     })?;
+    if let Some(wrong) = asked_in_vain(url) {
+        return Err(invalid(wrong));
+    }
     Client::open(settings(info)).map_err(|error| invalid(error.category()))
+}
+
+/// What is wrong with the parameters of `url`, of which the driver passes over those that it does not know. None is
+/// quoted: one may be the rest of a password.
+fn asked_in_vain(url: &str) -> Option<&'static str> {
+    const TCP: &str = "the one parameter that it may have is `protocol`, and with `rediss://` also \
+                       `sslrootcert=<path>`; write the rest as redis://user:password@host:port/number, where a \
+                       password's `?` is `%3F`";
+    const SOCKET: &str = "the parameters of a socket are `db`, `user`, `pass` and `protocol`";
+    let (scheme, known, others): (_, &[_], _) = match url.split_once(':') {
+        Some(("redis", _)) => ("redis", &["protocol"], TCP),
+        Some(("rediss", _)) => ("rediss", &["protocol", "sslrootcert"], TCP),
+        _ => ("unix", &["db", "user", "pass", "protocol"], SOCKET),
+    };
+    let (_, query) = url.split_once('?')?;
+    let names = query.split('&').filter(|parameter| !parameter.is_empty());
+    // A name alone says nothing.
+    let names = names.map(|parameter| parameter.split_once('=').map_or("", |(name, _)| name));
+    let unknown = names.filter(|name| !known.contains(name)).collect::<Vec<_>>();
+    if scheme != "rediss" && unknown.contains(&"sslrootcert") {
+        return Some("`sslrootcert` says nothing without TLS; write `rediss://`");
+    }
+    (!unknown.is_empty()).then_some(others)
 }
 
 /// RESP3 carries wake-ups on the connection of the commands. Keep-alive finds out a dead peer while
