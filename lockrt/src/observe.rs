@@ -137,6 +137,11 @@ pub(crate) fn repeated(resource: &dyn Display, token: FencingToken) {
     guarded(|| info!(resource = %resource, offered, "fence refused a second write of one grant"));
 }
 
+/// A store has not said whether a holder may pass, or whether the write was done.
+pub(crate) fn unanswered(resource: &dyn Display, error: &BackendError) {
+    guarded(|| warn!(resource = %resource, error = %error, "fence gave no answer"));
+}
+
 /// Something about the lock service that an operator should change.
 pub(crate) fn warning(text: &str) {
     guarded(|| warn!("{text}"));

@@ -309,11 +309,13 @@ impl ObjectFence {
     /// The holder is refused, and what was put after its refused try may have been put over its write.
     fn overwritten(&self, refusal: &FenceError) -> FenceError {
         let number = |token: Option<FencingToken>| token.map_or(0, FencingToken::get);
-        self.unavailable(BackendError::unknown(format!(
+        let source = BackendError::unknown(format!(
             "the put of fencing token {} was refused, and {} has been here since",
             number(refusal.offered()),
             number(refusal.stored()),
-        )))
+        ));
+        // Told as the refusal that it is.
+        FenceError::Unavailable { resource: self.resource.clone(), source }
     }
 
     /// A put that its client repeated may be among those that were refused.
@@ -327,7 +329,10 @@ impl ObjectFence {
         FenceError::Unusable { resource: self.resource.clone(), reason }
     }
 
+    /// It is told here, since each call that gives one ends with it.
     fn unavailable(&self, source: BackendError) -> FenceError {
-        FenceError::Unavailable { resource: self.resource.clone(), source }
+        let error = FenceError::Unavailable { resource: self.resource.clone(), source };
+        error.tell();
+        error
     }
 }

@@ -68,7 +68,8 @@ use crate::fence::marks::usable;
 use crate::fence::resource::Resource;
 use crate::token::FencingToken;
 
-/// The statement that makes the table of fences, if it is missing. For a migration of yours.
+/// The statement that makes the table of fences, if it is missing. For a migration of yours, or for every instance of a
+/// service at its start: many may run it at once, also within transactions.
 pub const SCHEMA: &str = include_str!("postgres/schema.sql");
 
 /// Announces a holder, so that older ones are refused from now on: before its first read.
