@@ -119,7 +119,16 @@ async fn a_server_without_tls_hears_nothing_but_a_handshake() {
     let error = refused(&at(&secured.url_at(tap.port())), &claim(&key("orders"), TTL)).await;
     assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
     assert!(error.to_string().contains("cannot reach Redis"), "{error}");
+    assert!(error.to_string().contains("perhaps the server speaks no TLS at this port"), "{error}");
     assert!(all_encrypted(&tap));
+}
+
+#[tokio::test]
+async fn clear_text_to_a_port_for_tls_is_told_to_be_that_perhaps() {
+    let secured = SecuredRedis::start();
+    let clear = format!("redis://localhost:{}", secured.port());
+    let error = refused(&at(&clear), &claim(&key("orders"), TTL)).await;
+    assert!(error.to_string().contains("perhaps it wants TLS: `rediss://`"), "{error}");
 }
 
 #[tokio::test]

@@ -108,6 +108,9 @@ pub(crate) fn wrong_with_server(error: &(dyn std::error::Error + 'static)) -> Op
                 "its certificate is that of an authority, as a self-signed one mostly is; sign one for the server \
                  with it"
             }
+            CertificateError::Other(other) if other.to_string() == "UnsupportedCertVersion" => {
+                "its certificate is of version 1, without a subject alternative name; sign it with an extension file"
+            }
             other => {
                 return Some(format!("its certificate cannot be accepted ({other}); give it a better one"));
             }
@@ -120,4 +123,38 @@ pub(crate) fn wrong_with_server(error: &(dyn std::error::Error + 'static)) -> Op
         _ => return None,
     };
     Some(wrong.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::client::WebPkiServerVerifier;
+    use rustls::client::danger::ServerCertVerifier as _;
+    use rustls::pki_types::{ServerName, UnixTime};
+
+    use super::*;
+
+    /// As `openssl x509 -req` signs one that is given no extensions.
+    const VERSION_1: &str = "-----BEGIN CERTIFICATE-----
+MIIBHTCBxAIUSrG9iLL6lEQMpwbfiSLoOvpqqTUwCgYIKoZIzj0EAwIwDTELMAkG
+A1UEAwwCY2EwIBcNMjYxMTMwMjMzNTU3WhgPMjEyNjExMDYyMzM1NTdaMBQxEjAQ
+BgNVBAMMCWxvY2FsaG9zdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABIHZZRsw
+9tu7sAWhvyLcJl/q4j+85VWmb8LEjQ8jbLy969pYXCBI4yY4C6m4kPwoFFFVrd+h
+jIOnoiy10r9xJCowCgYIKoZIzj0EAwIDSAAwRQIhAIOyLdSGC6Ev7gK5FrT8NpEj
+bby/QIwhpa51TrJeqNHhAiBOsGR+f2rF9GOPcDLe08Idzms3B/bzTaQXISr0jGxY
+CA==
+-----END CERTIFICATE-----";
+
+    #[test]
+    fn a_certificate_of_version_1_is_named_as_such() {
+        let certificate = CertificateDer::from_pem_slice(VERSION_1.as_bytes()).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate.clone()).unwrap();
+        let provider = Arc::new(ring::default_provider());
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+        let host = ServerName::try_from("localhost").unwrap();
+        let error = verifier.verify_server_cert(&certificate, &[], &host, &[], UnixTime::now()).unwrap_err();
+        let said = wrong_with_server(&error).unwrap();
+        assert!(said.contains("version 1") && said.contains("extension file"), "{said}");
+    }
 }

@@ -98,9 +98,9 @@ impl Connection {
         let settings = settings.set_push_sender(receiver);
         let driver = match home {
             Home::Caller => server.connect(&settings).await?,
-            Home::Keeper => {
-                tokio::time::timeout(CONNECT, server.connect(&settings)).await.map_err(|_| late())??
-            }
+            Home::Keeper => tokio::time::timeout(CONNECT, server.connect(&settings))
+                .await
+                .map_err(|_| server.late())??,
         };
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let silence = Mutex::new(Silence::new());
@@ -114,7 +114,7 @@ impl Connection {
             Home::Caller => connection.prepare().await,
             Home::Keeper => tokio::time::timeout(CONNECT, connection.set_up(ear.names.channel()))
                 .await
-                .map_err(|_| late())?,
+                .map_err(|_| failure::late())?,
         };
         Ok((connection, memory.map_err(|error| failure::before_sending(&error))?))
     }
@@ -218,10 +218,6 @@ impl Connection {
     fn silence(&self) -> MutexGuard<'_, Silence> {
         self.silence.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn late() -> BackendError {
-    failure::before_sending(&std::io::Error::from(std::io::ErrorKind::TimedOut).into())
 }
 
 /// What the driver hands pushed messages to; it runs inside the driver's task.

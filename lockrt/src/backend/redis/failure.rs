@@ -9,6 +9,11 @@ pub(super) fn before_sending(error: &RedisError) -> BackendError {
     refusal(error).unwrap_or_else(|| BackendError::not_applied(broken("cannot reach Redis", error)))
 }
 
+/// There was no answer in time to what comes before calls.
+pub(super) fn late() -> BackendError {
+    before_sending(&std::io::Error::from(std::io::ErrorKind::TimedOut).into())
+}
+
 /// A failure after the call may have been sent.
 pub(crate) fn after_sending(error: &RedisError) -> BackendError {
     refusal(error).unwrap_or_else(|| {

@@ -1,7 +1,7 @@
 //! The server, and how a connection to it is made.
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client};
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, RedisError};
 
 use crate::backend::redis::failure;
 #[cfg(feature = "redis-tls")]
@@ -51,8 +51,28 @@ impl Server {
             let (commands, driver) = greeting.await.map_err(|error| failure::before_sending(&error))?;
             return Ok(Driver { commands, task: Some(tokio::spawn(driver).abort_handle()) });
         }
+        let failed = |error: RedisError| {
+            let failed = failure::before_sending(&error);
+            let over_tcp = matches!(self.client.get_connection_info().addr(), ConnectionAddr::Tcp(..));
+            if over_tcp && error.is_connection_dropped() && !error.is_connection_refusal() {
+                return BackendError::not_applied(format!("{failed}; perhaps it wants TLS: `rediss://`"));
+            }
+            failed
+        };
         let commands = self.client.get_multiplexed_async_connection_with_config(settings).await;
-        Ok(Driver { commands: commands.map_err(|error| failure::before_sending(&error))?, task: None })
+        Ok(Driver { commands: commands.map_err(failed)?, task: None })
+    }
+
+    /// A connection was not made in time.
+    pub(super) fn late(&self) -> BackendError {
+        let late = failure::late();
+        #[cfg(feature = "redis-tls")]
+        if self.secured.is_some() {
+            return BackendError::not_applied(format!(
+                "{late}; perhaps the server speaks no TLS at this port"
+            ));
+        }
+        late
     }
 }
 
