@@ -28,26 +28,17 @@ fn other_schemes_and_broken_urls_are_refused_without_their_password() {
 
 #[test]
 fn what_a_url_would_ask_in_vain_is_refused() {
-    for url in [
-        "redis://u:p@h?sslrootcert=/ca.pem",
-        "redis://h?protocol=3&sslrootcert=system",
-        "unix:///r?sslrootcert=",
-    ] {
-        let said = Redis::from_url(url).unwrap_err().to_string();
-        assert!(said.contains("`sslrootcert` says nothing without TLS; write `rediss://`"), "{url}: {said}");
-    }
     for url in
         ["redis://h?nonsense=1", "redis://h?db=3", "redis://h?s3cret", "redis://h/3?protocol=3&s3cret=1"]
     {
         let said = Redis::from_url(url).unwrap_err().to_string();
-        assert!(
-            said.contains("`protocol`") && said.contains("redis://user:password@host:port/number"),
-            "{url}: {said}"
-        );
+        assert!(said.contains("`protocol=<version>`") && said.contains("host:port/number"), "{url}: {said}");
         assert!(!said.contains("s3cret"), "{said}");
     }
     let said = Redis::from_url("unix:///run/r.sock?db=1&password=s3cret").unwrap_err().to_string();
     assert!(said.contains("`db`, `user`, `pass` and `protocol`") && !said.contains("s3cret"), "{said}");
+    let said = Redis::from_url("redis://h?sslrootcert=/ca.pem").unwrap_err().to_string();
+    assert!(said.contains("without TLS; write `rediss://"), "{said}");
     for url in ["redis://h?protocol=resp3", "redis://h?", "unix:///r.sock?db=1&user=u&pass=s3cret&protocol=3"]
     {
         assert!(Redis::from_url(url).is_ok(), "{url}");
@@ -55,11 +46,7 @@ fn what_a_url_would_ask_in_vain_is_refused() {
 }
 
 #[test]
-fn a_parameter_that_tls_does_not_know_is_refused_too() {
-    for url in ["rediss://h?nonsense=1", "rediss://h?sslrootcert", "rediss://h?sslmode=require"] {
-        let said = Redis::from_url(url).unwrap_err().to_string();
-        assert!(said.contains("`protocol`") && said.contains("`sslrootcert=<path>`"), "{url}: {said}");
-    }
+fn another_scheme_is_told_of_the_one_for_tls() {
     let said = Redis::from_url("http://h").unwrap_err().to_string();
     assert!(said.contains("`rediss://host:port`"), "{said}");
 }

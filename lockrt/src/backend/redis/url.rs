@@ -93,33 +93,29 @@ fn client(url: &str, plain: &str) -> Result<Client, SetupError> {
              number, and a password's `/`, `#`, `?`, `@` and `%` are percent-encoded",
         )
     })?;
-    if let Some(wrong) = asked_in_vain(url) {
+    if let Some(wrong) = asked_in_vain(plain) {
         return Err(invalid(wrong));
     }
     Client::open(settings(info)).map_err(|error| invalid(error.category()))
 }
 
-/// What is wrong with the parameters of `url`, of which the driver passes over those that it does not know. None is
-/// quoted: one may be the rest of a password.
+/// What is wrong with the parameters of a URL in clear text, of which the driver passes over those that it does not
+/// know. None is quoted: one may be the rest of a password.
 fn asked_in_vain(url: &str) -> Option<&'static str> {
-    const TCP: &str = "the one parameter that it may have is `protocol`, and with `rediss://` also \
-                       `sslrootcert=<path>`; write the rest as redis://user:password@host:port/number, where a \
-                       password's `?` is `%3F`";
-    const SOCKET: &str = "the parameters of a socket are `db`, `user`, `pass` and `protocol`";
-    let (scheme, known, others): (_, &[_], _) = match url.split_once(':') {
-        Some(("redis", _)) => ("redis", &["protocol"], TCP),
-        Some(("rediss", _)) => ("rediss", &["protocol", "sslrootcert"], TCP),
-        _ => ("unix", &["db", "user", "pass", "protocol"], SOCKET),
+    let (front, query) = url.split_once('?')?;
+    let (known, wrong): (&[_], _) = if front.starts_with("redis:") {
+        let wrong = "its one parameter is `protocol=<version>`; write a database as redis://host:port/number, and a `?` in \
+                     a password as `%3F`";
+        (&["protocol"], wrong)
+    } else {
+        (
+            &["db", "user", "pass", "protocol"],
+            "the parameters of a socket are `db`, `user`, `pass` and `protocol`, each with a value",
+        )
     };
-    let (_, query) = url.split_once('?')?;
-    let names = query.split('&').filter(|parameter| !parameter.is_empty());
-    // A name alone says nothing.
-    let names = names.map(|parameter| parameter.split_once('=').map_or("", |(name, _)| name));
-    let unknown = names.filter(|name| !known.contains(name)).collect::<Vec<_>>();
-    if scheme != "rediss" && unknown.contains(&"sslrootcert") {
-        return Some("`sslrootcert` says nothing without TLS; write `rediss://`");
-    }
-    (!unknown.is_empty()).then_some(others)
+    let mut parameters = query.split('&').filter(|parameter| !parameter.is_empty());
+    let is_known = |parameter: &str| parameter.split_once('=').is_some_and(|(name, _)| known.contains(&name));
+    (!parameters.all(is_known)).then_some(wrong)
 }
 
 /// RESP3 carries wake-ups on the connection of the commands. Keep-alive finds out a dead peer while
