@@ -42,8 +42,7 @@ impl<S: Subscriber> Layer<S> for Listener {
         }
         let mut words = vec![event.metadata().level().to_string()];
         event.record(&mut |field: &Field, value: &dyn Debug| match field.name() {
-            "message" => words.push(format!("{value:?}")),
-            "error" => words.push(format!("{value:?}")),
+            "message" | "error" => words.push(format!("{value:?}")),
             "resource" => assert!(format!("{value:?}").starts_with("sha256:"), "{value:?}"),
             name => words.push(format!("{name}={value:?}")),
         });
