@@ -36,7 +36,7 @@ async fn many_sessions_make_the_table_at_once_and_none_fails() {
     for _ in 0..12 {
         clients.push(connected(&server).await);
     }
-    for round in 0..10 {
+    for round in 0..30 {
         // Also within a transaction of the caller's, which goes on.
         let (begin, end) =
             if round % 2 == 0 { ("", "") } else { ("BEGIN", "SELECT FROM lockrt_fence; COMMIT") };

@@ -1,6 +1,8 @@
--- In a block: `IF NOT EXISTS` alone fails for all but one of several sessions that make the table at once.
+-- Under an advisory lock of any number: `IF NOT EXISTS` alone fails for all but one of several sessions that make the
+-- table at once. One block, so that it is one statement.
 DO $lockrt$
 BEGIN
+  PERFORM pg_advisory_xact_lock(439788397413);
   CREATE TABLE IF NOT EXISTS lockrt_fence (
     resource text COLLATE "C" PRIMARY KEY,
     -- The greatest fencing token seen, and the last one that wrote: 64 bits without a sign.
@@ -9,8 +11,5 @@ BEGIN
     -- Whether the last who asked was let pass; its own answer only.
     passed boolean NOT NULL
   );
-EXCEPTION
-  -- Another session has just committed it.
-  WHEN unique_violation OR duplicate_table THEN NULL;
 END
 $lockrt$;
