@@ -27,7 +27,7 @@ impl Silence {
     }
 
     /// When the last answer came, the last call was given up, or the first one was made after them.
-    #[cfg(any(test, feature = "postgres"))]
+    #[cfg(feature = "postgres")]
     pub(crate) fn since(&self) -> Moment {
         self.since
     }

@@ -64,6 +64,7 @@ impl Server {
     }
 
     /// A connection was not made in time.
+    #[cfg_attr(not(feature = "redis-tls"), allow(clippy::unused_self, reason = "as with the feature"))]
     pub(super) fn late(&self) -> BackendError {
         let late = failure::late();
         #[cfg(feature = "redis-tls")]
