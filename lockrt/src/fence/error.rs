@@ -135,7 +135,8 @@ impl FenceError {
         }
     }
 
-    /// Lets whoever listens know, if it is a refusal of a fence or a store without an answer. Not under a lock: who listens is foreign code.
+    /// Lets whoever listens know, if it is a refusal of a fence or a store without an answer. Not under a lock: who
+    /// listens is foreign code.
     pub(super) fn tell(&self) {
         match self {
             Self::Stale { resource, offered, stored } => observe::stale(resource, *offered, *stored),
